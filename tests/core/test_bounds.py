@@ -289,7 +289,6 @@ def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> N
         pytest.param("", ["got ''"], id="empty-text"),
         pytest.param("erliest", ["got 'erliest'", "ISO 8601"], id="misspelt"),
         pytest.param("2026-11-20T09:00:00", ["must have a time zone"], id="naive"),
-        pytest.param(-1, ["milliseconds"], id="minus-one"),
         pytest.param("-2", ["milliseconds"], id="minus-two-as-text"),
         pytest.param(True, ["got True"], id="boolean"),
         pytest.param(["orders"], ["got ['orders']"], id="list"),

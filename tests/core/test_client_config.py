@@ -251,7 +251,6 @@ _BAD = [
     pytest.param({"bootstrap_servers": "b:1"}, ["'bootstrap.servers'", "['bootstrap_servers']"], id="servers-misspelt"),
     pytest.param({"bootstrap.servers": "  "}, ["'bootstrap.servers'", "broker-1:9092"], id="servers-blank"),
     pytest.param({"bootstrap.servers": ["b:1"]}, ["'bootstrap.servers'", "broker-1:9092"], id="servers-as-list"),
-    pytest.param({"bootstrap.servers": None}, ["'bootstrap.servers'"], id="servers-null"),
     pytest.param(
         {**_SERVERS, "security.protocol": "TLS"},
         ["security.protocol", "'my_kafka'", "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL", "'TLS'"],
@@ -287,9 +286,6 @@ _BAD = [
             "SASL_SSL",
         ],
         id="login-without-a-protocol-that-uses-it",
-    ),
-    pytest.param(
-        {**_SERVERS, "ssl.ca.location": "ca.pem"}, ["['ssl.ca.location']", "no effect"], id="trust-without-tls"
     ),
     pytest.param(
         {**_SERVERS, "security.protocol": "SSL", "sasl.password": "hunter2"},

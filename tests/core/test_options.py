@@ -248,24 +248,12 @@ def test_no_option_refers_to_a_file(check: Callable[[Any], dict[str, str]], opti
 
 #: Every option of consumer, producer and admin client whose type in ConfigDef is CLASS, or a list of classes
 #: (kafka-clients 3.9.0 and 4.2.0).
-_CLASS_OPTIONS = (
-    "config.providers",
-    "interceptor.classes",
-    "key.deserializer",
-    "key.serializer",
-    "metric.reporters",
-    "partition.assignment.strategy",
-    "partitioner.class",
-    "sasl.client.callback.handler.class",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-    "sasl.oauthbearer.jwt.retriever.class",
-    "sasl.oauthbearer.jwt.validator.class",
-    "security.providers",
-    "ssl.engine.factory.class",
-    "value.deserializer",
-    "value.serializer",
-)
+_CLASS_OPTIONS = """
+    config.providers interceptor.classes key.deserializer key.serializer metric.reporters
+    partition.assignment.strategy partitioner.class sasl.client.callback.handler.class
+    sasl.login.callback.handler.class sasl.login.class sasl.oauthbearer.jwt.retriever.class
+    sasl.oauthbearer.jwt.validator.class security.providers ssl.engine.factory.class value.deserializer value.serializer
+""".split()
 
 
 @pytest.mark.parametrize("name", _CLASS_OPTIONS)

@@ -16,22 +16,18 @@ from airflow_provider_kafka_spark.core.protocol import (
     RangeReport,
     Transform,
 )
+from tests.core.job_requests import job_request
 from tests.core.refusals import refuses
 from tests.dataclass_values import values_of
 
 _SECRET = "hunter2"
 
-_REQUEST = JobRequest(
-    run_id="0123456789abcdef",
-    instance="instance",
-    submission=1,
-    plan_digest="fedcba9876543210",
+_REQUEST = job_request(
     ranges=("orders:0:0:10", "orders:1:5:9"),
     spans=(OffsetRange("orders", 0, 0, 10), OffsetRange("orders", 1, 5, 9)),
     transform=Transform(where="value is not null", columns={"key": "upper(key)"}, topic="copy"),
     source_options={"kafka.sasl.jaas.config": f'x required password="{_SECRET}";'},
     sink_options={"kafka.ssl.key.password": _SECRET},
-    report_uri="report.json",
     event_token=_SECRET,
     report_key=_SECRET,
     is_retry=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.handoff.file_names import RESERVED
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.submission.job_files import (
     copy_private,
     job_script,
@@ -20,19 +20,9 @@ from airflow_provider_kafka_spark.submission.job_files import (
     write_request,
 )
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
+from tests.core.job_requests import job_request
 
-REQUEST = JobRequest(
-    run_id="0123456789abcdef",
-    instance="instance",
-    submission=1,
-    plan_digest="digest",
-    ranges=(),
-    spans=(),
-    transform=Transform(),
-    source_options={"kafka.sasl.jaas.config": "s3cr3t"},
-    sink_options={},
-    report_uri="report.json",
-)
+REQUEST = job_request(source_options={"kafka.sasl.jaas.config": "s3cr3t"})
 
 
 def test_only_this_user_reads_the_request() -> None:
@@ -42,11 +32,8 @@ def test_only_this_user_reads_the_request() -> None:
 
         assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
         assert JobRequest.from_json(path.read_text()) == REQUEST
-
-
-def test_what_we_write_is_reserved(tmp_path: Path) -> None:
-    """So that no file of a login can have its name."""
-    assert {write_request(tmp_path, REQUEST).name, write_code(tmp_path).name} < RESERVED
+        # So that no file of a login can have its name.
+        assert {path.name, write_code(folder).name} < RESERVED
 
 
 def test_a_request_is_never_written_over(tmp_path: Path) -> None:
@@ -114,11 +101,6 @@ def test_a_driver_on_this_machine_runs_the_installed_code(tmp_path: Path) -> Non
     )
 
     assert done.stdout.splitlines() == [f"{job_script('janino')} True", "None"], done.stderr
-
-
-def test_the_script_is_the_jobs_module() -> None:
-    """What spark-submit starts exists and has a main."""
-    assert "def main(" in job_script("batch").read_text()
 
 
 def test_a_private_file_is_copied_with_mode_0600(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.secrets import REDACTION
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import spark_submission
@@ -29,6 +28,7 @@ from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
+from tests.core.job_requests import job_request
 
 PASSWORD = "pa55-of-kafka"
 KEYTAB = b"\x05\x02a keytab"
@@ -106,18 +106,7 @@ def submit(connection: Callable[..., None], home: Path, tmp_path: Path) -> Submi
     ) -> Submitted:
         connection("spark_default", conn_type="spark", host=master, extra=dict(extra or {}))
         (tmp_path / "reports").mkdir()
-        request = JobRequest(
-            run_id="0123456789abcdef",
-            instance="instance",
-            submission=1,
-            plan_digest="digest",
-            ranges=(),
-            spans=(),
-            transform=Transform(),
-            source_options=translate("k", LOGIN).spark_options(),
-            sink_options={},
-            report_uri="report.json",
-        )
+        request = job_request(source_options=translate("k", LOGIN).spark_options())
         source = replace(translate("k", LOGIN), system_properties=system_properties or {})
         hook = SparkJobHook(
             report_location=f"file://{tmp_path}/reports" if deploy_mode == "cluster" else None,

@@ -61,21 +61,13 @@ _GOOD_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 0}, OptionError, "at least 1; got 0", id="min-0"),
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 1.5}, OptionError, "min_records", id="min-fraction"),
         pytest.param(NewRecords, {**_GOOD_NEW, "max_wait_for_min": 0}, OptionError, "max_wait_for_min", id="wait-0"),
-        pytest.param(
-            NewRecords, {**_GOOD_NEW, "max_wait_for_min": "five"}, OptionError, "max_wait_for_min", id="wait-text",
-        ),
         pytest.param(NewRecords, {**_GOOD_NEW, "isolation_level": "x"}, OptionError, "isolation_level", id="isolation"),
         pytest.param(NewRecords, {**_GOOD_NEW, "missing_topic": "x"}, InvalidInputError, "missing_topic", id="missing"),
         pytest.param(TimestampReached, {**_GOOD_REACHED, "idle_after": 0}, OptionError, "idle_after", id="idle-0"),
         pytest.param(
-            TimestampReached, {**_GOOD_REACHED, "idle_after": timedelta(0)}, OptionError, "idle_after",
-            id="idle-timedelta-0",
-        ),
-        pytest.param(
             TimestampReached, {**_GOOD_REACHED, "timestamp": "2026-11-20T12:00"}, BoundError, "time zone", id="naive",
         ),
         pytest.param(GroupLag, {**_GOOD_LAG, "max_lag": -1}, OptionError, "at least 0; got -1", id="lag-negative"),
-        pytest.param(GroupLag, {**_GOOD_LAG, "max_lag": None}, OptionError, "max_lag", id="lag-none"),
         pytest.param(GroupLag, {**_GOOD_LAG, "group_id": " "}, InvalidInputError, "group_id", id="group-blank"),
     ],
 )  # fmt: skip

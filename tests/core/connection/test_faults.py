@@ -23,178 +23,131 @@ _PYTHON = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
     ("text", "step", "words"),
     [
         # librdkafka
-        pytest.param(
+        (
             "ssl://b:1/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: "
             "broker certificate could not be verified, verify that ssl.ca.location is correctly configured",
-            TLS, "cannot be verified", id="librdkafka-certificate",
+            TLS, "cannot be verified",
         ),
-        pytest.param(
+        (
             "ssl://b:1/bootstrap: Receive failed: error:0A000412:SSL routines::ssl/tls alert bad certificate: SSL "
             "alert number 42",
-            TLS, "requires a client certificate", id="librdkafka-no-certificate",
+            TLS, "requires a client certificate",
         ),
-        pytest.param(
+        (
             "ssl://b:1/bootstrap: Receive failed: error:0A000416:SSL routines::ssl/tls alert certificate unknown: SSL "
             "alert number 46",
-            TLS, "refused the client's certificate", id="librdkafka-client-certificate",
+            TLS, "refused the client's certificate",
         ),
-        pytest.param(
+        (
             "ssl://b:1/bootstrap: SSL handshake failed: Disconnected: SSL connection closed by peer: connecting to a "
             "PLAINTEXT broker listener?",
-            TLS, "does not speak TLS", id="librdkafka-plain-listener",
+            TLS, "does not speak TLS",
         ),
-        pytest.param(
+        (
             "SASL authentication error: Authentication failed: Invalid username or password (after 316ms in state "
             "AUTH_REQ)",
-            LOGIN, "user or the password", id="librdkafka-plain",
+            LOGIN, "user or the password",
         ),
-        pytest.param(
+        (
             "SASL authentication error: Authentication failed during authentication due to invalid credentials with "
             "SASL mechanism SCRAM-SHA-256",
-            LOGIN, "user or the password", id="librdkafka-scram",
+            LOGIN, "user or the password",
         ),
-        pytest.param(
+        (
             "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's supported "
             "mechanisms: SCRAM-SHA-512,OAUTHBEARER (after 3ms)",
-            LOGIN, "it has: SCRAM-SHA-512,OAUTHBEARER.", id="librdkafka-mechanism",
+            LOGIN, "it has: SCRAM-SHA-512,OAUTHBEARER.",
         ),
-        pytest.param(
+        (
             "SASL PLAIN mechanism handshake failed: Broker: Request not valid in current SASL state: broker's "
             "supported mechanisms:  (after 2ms)",
-            LOGIN, "asks for no login", id="librdkafka-no-sasl",
+            LOGIN, "asks for no login",
         ),
-        pytest.param(
-            'Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}', IDENTITY_PROVIDER, "gave no token",
-            id="librdkafka-oidc-refused",
-        ),
-        pytest.param(
+        ('Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}', IDENTITY_PROVIDER, "gave no token"),
+        (
             "Failed to acquire SASL OAUTHBEARER token: SSL certificate problem: unable to get local issuer certificate",
-            IDENTITY_PROVIDER, "certificate of the identity provider", id="librdkafka-oidc-tls",
+            IDENTITY_PROVIDER, "certificate of the identity provider",
         ),
-        pytest.param(
-            'SASL authentication error: {"status":"invalid_token"}', LOGIN, "refused the token",
-            id="librdkafka-token-refused",
-        ),
-        pytest.param(
+        ('SASL authentication error: {"status":"invalid_token"}', LOGIN, "refused the token"),
+        (
             "Failed to create admin client: No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2",
-            SETUP, "cannot log in by GSSAPI", id="librdkafka-no-gssapi",
+            SETUP, "cannot log in by GSSAPI",
         ),
         # Python's OpenSSL
-        pytest.param(
-            f"{_PYTHON}self-signed certificate in certificate chain", TLS, "unknown authority",
-            id="openssl-self-signed",
-        ),
-        pytest.param(f"{_PYTHON}unable to get local issuer certificate", TLS, "unknown authority", id="openssl-issuer"),
-        pytest.param(f"{_PYTHON}certificate has expired", TLS, "has expired", id="openssl-expired"),
-        pytest.param(f"{_PYTHON}certificate is not yet valid", TLS, "not yet valid", id="openssl-not-yet"),
-        pytest.param(
-            f"{_PYTHON}Hostname mismatch, certificate is not valid for 'b'.", TLS, "another host", id="openssl-host",
-        ),
-        pytest.param(
-            f"{_PYTHON}IP address mismatch, certificate is not valid for '::1'.", TLS, "another host",
-            id="openssl-address",
-        ),
-        pytest.param("[SSL: WRONG_VERSION_NUMBER] wrong version number", TLS, "does not speak TLS", id="openssl-plain"),
-        pytest.param(
+        (f"{_PYTHON}self-signed certificate in certificate chain", TLS, "unknown authority"),
+        (f"{_PYTHON}unable to get local issuer certificate", TLS, "unknown authority"),
+        (f"{_PYTHON}certificate has expired", TLS, "has expired"),
+        (f"{_PYTHON}certificate is not yet valid", TLS, "not yet valid"),
+        (f"{_PYTHON}Hostname mismatch, certificate is not valid for 'b'.", TLS, "another host"),
+        (f"{_PYTHON}IP address mismatch, certificate is not valid for '::1'.", TLS, "another host"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", TLS, "does not speak TLS"),
+        (
             "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required", TLS,
             "requires a client certificate",
-            id="openssl-certificate-required",
         ),
-        pytest.param(
-            "[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca", TLS, "does not trust its authority",
-            id="openssl-alert-unknown-ca",
-        ),
-        pytest.param(
-            "[SSL: TLSV1_ALERT_PROTOCOL_VERSION] tlsv1 alert protocol version", TLS, "version or cipher",
-            id="openssl-version",
-        ),
+        ("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca", TLS, "does not trust its authority"),
+        ("[SSL: TLSV1_ALERT_PROTOCOL_VERSION] tlsv1 alert protocol version", TLS, "version or cipher"),
         # Java
-        pytest.param(
+        (
             "SslAuthenticationException: SSL handshake failed: SSLHandshakeException: PKIX path building failed: "
             "unable to find valid certification path to requested target",
-            TLS, "unknown authority", id="java-path",
+            TLS, "unknown authority",
         ),
-        pytest.param(
+        (
             "CertPathValidatorException: validity check failed: CertificateExpiredException: NotAfter: Sat Nov 21", TLS,
-            "has expired", id="java-expired",
+            "has expired",
         ),
-        pytest.param(
-            "CertificateException: No subject alternative names matching IP address 127.0.0.1 found", TLS,
-            "another host", id="java-host",
-        ),
-        pytest.param(
+        ("CertificateException: No subject alternative names matching IP address 127.0.0.1 found", TLS, "another host"),
+        (
             "UnsupportedSaslMechanismException: Client SASL mechanism 'PLAIN' not enabled in the server, enabled "
             "mechanisms are [GSSAPI, OAUTHBEARER]",
-            LOGIN, "it has: GSSAPI, OAUTHBEARER.", id="java-mechanism",
+            LOGIN, "it has: GSSAPI, OAUTHBEARER.",
         ),
-        pytest.param(
-            "SaslAuthenticationException: Authentication failed during authentication", LOGIN, "user or the password",
-            id="java-password",
-        ),
+        ("SaslAuthenticationException: Authentication failed during authentication", LOGIN, "user or the password"),
         # Kerberos
-        pytest.param(
-            "LoginException: Clock skew too great (37) - PREAUTH_FAILED", LOGIN, "clocks", id="java-clock-skew",
-        ),
-        pytest.param(
+        ("LoginException: Clock skew too great (37) - PREAUTH_FAILED", LOGIN, "clocks"),
+        (
             "GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too great (37))", LOGIN,
-            "clocks", id="java-gss-clock-skew",
+            "clocks",
         ),
-        pytest.param(
-            "kinit: Clock skew too great while getting initial credentials", LOGIN, "clocks", id="mit-clock-skew",
-        ),
-        pytest.param(
-            "LoginException: Checksum failed", LOGIN, "keys in the keytab are not those", id="java-old-keytab",
-        ),
-        pytest.param(
+        ("kinit: Clock skew too great while getting initial credentials", LOGIN, "clocks"),
+        ("LoginException: Checksum failed", LOGIN, "keys in the keytab are not those"),
+        (
             "kinit: Preauthentication failed while getting initial credentials", LOGIN,
-            "keys in the keytab are not those", id="mit-old-keytab",
+            "keys in the keytab are not those",
         ),
-        pytest.param(
-            "LoginException: Client not found in Kerberos database (6)", LOGIN, "does not know the principal",
-            id="java-principal",
-        ),
-        pytest.param(
+        ("LoginException: Client not found in Kerberos database (6)", LOGIN, "does not know the principal"),
+        (
             "kinit: Client 'x@R' not found in Kerberos database while getting initial credentials", LOGIN,
-            "does not know the principal", id="mit-principal",
+            "does not know the principal",
         ),
-        pytest.param(
+        (
             "GSSAPI Error: Unspecified GSS failure.  Minor code may provide more information (Server kfk/localhost@R "
             "not found in Kerberos database)",
-            LOGIN, "does not know the broker", id="mit-server",
+            LOGIN, "does not know the broker",
         ),
-        pytest.param(
+        (
             "GSSAPI Error: Unspecified GSS failure.  Minor code may provide more information (Ticket expired)", LOGIN,
-            "no valid Kerberos ticket", id="mit-ticket",
+            "no valid Kerberos ticket",
         ),
-        pytest.param(
+        (
             "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI", LOGIN,
-            "refused the Kerberos login", id="broker-kerberos",
+            "refused the Kerberos login",
         ),
-        pytest.param(
-            "Server not found in Kerberos database (7) - LOOKING_UP_SERVER", LOGIN, "does not know the broker",
-            id="java-server",
-        ),
-        pytest.param(
-            "LoginException: Unable to obtain password from user", LOGIN, "no key of the principal", id="java-keytab",
-        ),
-        pytest.param(
+        ("Server not found in Kerberos database (7) - LOOKING_UP_SERVER", LOGIN, "does not know the broker"),
+        ("LoginException: Unable to obtain password from user", LOGIN, "no key of the principal"),
+        (
             "kinit: Keytab contains no suitable keys for x@R while getting initial credentials", LOGIN,
-            "no key of the principal", id="mit-keytab",
+            "no key of the principal",
         ),
-        pytest.param(
-            "No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)", LOGIN, "no valid Kerberos ticket",
-            id="mit-no-ticket",
-        ),
-        pytest.param(
-            "LoginException: Unable to obtain Principal Name for authentication", LOGIN, "no valid Kerberos ticket",
-            id="java-no-ticket",
-        ),
-        pytest.param(
+        ("No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)", LOGIN, "no valid Kerberos ticket"),
+        ("LoginException: Unable to obtain Principal Name for authentication", LOGIN, "no valid Kerberos ticket"),
+        (
             "GSSException: No valid credentials provided (Mechanism level: Fail to create credential. (63) - No "
             "service creds)",
-            LOGIN, "no ticket for the broker", id="java-no-service-ticket",
+            LOGIN, "no ticket for the broker",
         ),
-        pytest.param("kinit: Cannot contact any KDC for realm 'R'", LOGIN, "(KDC)", id="mit-no-kdc"),
+        ("kinit: Cannot contact any KDC for realm 'R'", LOGIN, "(KDC)"),
     ],
 )  # fmt: skip
 def test_each_is_named_with_advice(text: str, step: str, words: str) -> None:

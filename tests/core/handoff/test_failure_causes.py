@@ -8,6 +8,7 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import JobFailedError, KafkaSparkError, error_named
 from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
+from tests.core.job_requests import job_request
 
 
 @pytest.mark.parametrize(
@@ -178,17 +179,9 @@ def request(
     topic = None if topic_expr is not None else "copy"
     planned = ("orders:0:0:10", "returns:0:0:10")
     order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
-    return JobRequest(
-        run_id="run",
-        instance="instance",
-        submission=1,
-        plan_digest="digest",
+    return job_request(
         ranges=() if stream else planned,
-        spans=(),
         transform=Transform(topic=topic, topic_expr=topic_expr, **transform),
-        source_options={},
-        sink_options={},
-        report_uri="",
         is_retry=is_retry,
         stream=order if stream else None,
     )
