@@ -65,14 +65,14 @@ def test_a_run_without_records_is_remembered_too() -> None:
     assert (state.found_by("first") or found(0, 1)).value == []
 
 
-@pytest.mark.parametrize("partitions", [1, 200, 2 * MAX_RANGES])
-def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int) -> None:
+@pytest.mark.parametrize(("partitions", "runs"), [(1, MAX_RUNS + 5), (200, 5), (2 * MAX_RANGES, 3)])
+def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int, runs: int) -> None:
     state = LastRun()
-    for number in range(MAX_RUNS + 5):
+    for number in range(runs):
         state = state.after(str(number), found(number, number + 1, partitions=partitions), {})
 
     assert len(state.runs) == max(1, min(MAX_RUNS, MAX_RANGES // (2 * partitions)))
-    assert state.runs[-1].run_id == str(MAX_RUNS + 4)
+    assert state.runs[-1].run_id == str(runs - 1)
 
 
 @pytest.mark.parametrize(

@@ -171,11 +171,6 @@ def test_both_clients_need_the_same_file_of_tickets(variable: str | None, named:
         ticket_cache_path(_tickets(named), "my_kafka", variable, 1000)
 
 
-def test_a_job_logs_in_with_the_workers_tickets() -> None:
-    java = _tickets("/run/t").properties(LoginFiles(ticket_cache="/run/t")).java
-    assert parse_jaas(java["sasl.jaas.config"]).options["ticketCache"] == "/run/t"
-
-
 @pytest.mark.parametrize("principal", ["copier@R", "copier"])
 def test_the_principals_own_keytab_is_taken(principal: str) -> None:
     validate_principals("c", principal, "/k", _keytab("other@R", "copier@R"))
