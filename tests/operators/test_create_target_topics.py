@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,40 +17,19 @@ from airflow_provider_kafka_spark.core.verification import PLAN_ONLY
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators import new_targets
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import Batch, CopyTask, Replay, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 SETTINGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "leader.replication.throttled.replicas": "*"}
 
 
-class Scene:
+class Scene(CopyTask):
     """A source of three partitions and ten records, and the name of a target that does not exist."""
-
-    def __init__(self, kafka: KafkaBroker, source: str, target: str, folder: Path) -> None:
-        self.kafka, self.source, self.target, self.folder = kafka, source, target, folder
-        self.store, self.number = TaskStateStore(), 0
-
-    def run(self, kind: type = KafkaToKafkaBatchOperator, **parameters: Any) -> dict[str, Any]:
-        """One try of the task."""
-        more: dict[str, Any] = {"topics": [self.source]}
-        if kind is ReplayOffsetRangesOperator:
-            more = {"offset_ranges": [f"{self.source}:{p}:0:{n}" for p, n in enumerate((4, 3, 3))]}
-        if kind is KafkaToKafkaAvailableNowOperator:
-            more |= {"checkpoint_location": str(self.folder / "checkpoint"), "starting_offsets": "earliest"}
-        given = {"target_topic": self.target, "create_target_topics": "{{ 'true' }}", **more, **parameters}
-        operator = kind(task_id="task", **{name: value for name, value in given.items() if value is not None})
-        operator.render_template_fields({})
-        self.number += 1
-        ti = Try(try_number=self.number, max_tries=5)
-        return operator.execute(task_context(self.store, ti=ti))  # type: ignore[no-any-return]
 
     @property
     def exists(self) -> bool:
@@ -60,25 +40,22 @@ class Scene:
         with KafkaHook(timeout=20) as hook:
             return topic_settings(hook, [self.target])[self.target]
 
-    def values(self) -> list[bytes | None]:
-        return sorted(record.value for record in self.kafka.consume(self.target))  # type: ignore[type-var]
-
 
 @pytest.fixture
 def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Iterator[Scene]:
     source = topic(3, SETTINGS, suffix="source")
     kafka.produce(source, [Record(b"k%d" % i, b"%d" % i, partition=i % 3) for i in range(10)])
-    scene = Scene(kafka, source, f"made-{uuid4().hex[:8]}", tmp_path)
+    given = {"target_topic": f"made-{uuid4().hex[:8]}", "create_target_topics": "{{ 'true' }}"}
+    scene = Scene(kafka, in_process_spark, tmp_path, [source], given)
     yield scene
     if scene.exists:
         kafka.delete_topic(scene.target)
 
 
-ALL = sorted(b"%d" % i for i in range(10))
-KINDS = (KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator, KafkaToKafkaAvailableNowOperator)
+ALL = Counter(b"%d" % i for i in range(10))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [Batch, pytest.param(Replay, marks=pytest.mark.long), Stream])
 def test_a_missing_target_is_shown_by_the_plan_and_made_like_its_source(scene: Scene, kind: type) -> None:
     """With the settings of the source that are no defaults, but not those that name its brokers."""
     plan = scene.run(kind, plan_only=True)
@@ -96,8 +73,10 @@ def test_a_missing_target_is_shown_by_the_plan_and_made_like_its_source(scene: S
     assert scene.values() == ALL
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "is_deleted"),
+    [(Batch, True), (Stream, False), pytest.param(Replay, True, marks=pytest.mark.long)],
+)
 def test_a_retry_finds_the_topic_made_or_makes_it_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, kind: type, is_deleted: bool
 ) -> None:
@@ -121,7 +100,7 @@ def _die(*_: object) -> None:
     raise JobReportMissingError("died")
 
 
-@pytest.mark.parametrize("moment", ["create_topics", "_visible"])
+@pytest.mark.parametrize("moment", [pytest.param("create_topics", marks=pytest.mark.long), "_visible"])
 def test_a_try_that_dies_at_the_creation_is_followed_by_one_that_goes_on(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -216,35 +195,23 @@ def test_several_sources_of_one_target_must_have_the_same_settings(scene: Scene,
     assert len(scene.kafka.offsets(scene.target)) == 5
 
 
-@pytest.mark.parametrize(
-    ("parameters", "says"),
-    [
-        pytest.param({"max_planned_records": 9}, "PlanTooLargeError", id="too-large"),
-        pytest.param({"preserve_partition": True, "new_topic_partitions": 2}, "needs at least 3 partitions", id="few"),
-        pytest.param({"target_topic": "a" * 250}, "TargetError", id="name"),
-        pytest.param({"new_topic_partitions": 0}, "must be an integer of at least 1", id="partitions"),
-        pytest.param({"on_refused_config": "never"}, "OptionError: on_refused_config must be one of", id="on-refused"),
-        pytest.param({"create_target_topics": "{{ 'maybe' }}"}, "OptionError: create_target_topics must be", id="flag"),
-        pytest.param(
-            {"create_target_topics": False, "new_topic_partitions": 2}, "OptionError: new_topic_partitions=2", id="off"
-        ),
-        pytest.param(
-            {"target_topic": None, "target_topic_expr": "topic"}, "OptionError: create_target_topics=True", id="expr"
-        ),
-        pytest.param({"create_target_topics": False}, "does not exist", id="not-created"),
-        pytest.param(
-            {"sink_options": {"kafka.transaction.timeout.ms": "999999999"}}, "transaction.max.timeout.ms", id="timeout"
-        ),
-    ],
-)
-def test_what_fails_makes_no_topic(scene: Scene, parameters: dict[str, Any], says: str) -> None:
+def test_what_fails_makes_no_topic(scene: Scene) -> None:
     before = scene.kafka.topics()
-    with pytest.raises((AirflowFailException, InvalidInputError)) as raised:
-        scene.run(**parameters)
-
-    assert says in f"{raised.value}"
-    assert scene.kafka.topics() == before
-    assert scene.store.values == {}
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"max_planned_records": 9}, "PlanTooLargeError"),
+        ({"preserve_partition": True, "new_topic_partitions": 2}, "needs at least 3 partitions"),
+        ({"target_topic": "a" * 250}, "TargetError"),
+        ({"new_topic_partitions": 0}, "must be an integer of at least 1"),
+        ({"on_refused_config": "never"}, "OptionError: on_refused_config must be one of"),
+        ({"create_target_topics": False, "new_topic_partitions": 2}, "OptionError: new_topic_partitions=2"),
+        ({"create_target_topics": False}, "does not exist"),
+        ({"target_topic": None, "target_topic_expr": "topic"}, "OptionError: create_target_topics=True"),
+        ({"sink_options": {"kafka.transaction.timeout.ms": "999999999"}}, "transaction.max.timeout.ms"),
+    ]
+    for parameters, says in refused:
+        with pytest.raises((AirflowFailException, InvalidInputError), match=says):
+            scene.run(**parameters)
+        assert (scene.kafka.topics(), scene.store.values) == (before, {}), parameters
 
 
 def test_a_target_that_would_not_keep_timestamps_is_not_made(scene: Scene) -> None:
@@ -257,7 +224,11 @@ def test_a_target_that_would_not_keep_timestamps_is_not_made(scene: Scene) -> No
 
 
 def test_a_topic_of_several_brokers_is_known_to_all_when_the_job_is_submitted(
-    kafka_cluster: KafkaCluster, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kafka_cluster: KafkaCluster,
+    in_process_spark: InProcessSpark,
+    connection: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """Whichever broker answers; its replicas are those of the cluster's default, enough for the source's setting."""
     connection("kafka_default", extra={"bootstrap.servers": kafka_cluster.bootstrap_servers})
@@ -272,7 +243,9 @@ def test_a_topic_of_several_brokers_is_known_to_all_when_the_job_is_submitted(
         raise JobReportMissingError("died")
 
     monkeypatch.setattr(SparkJobHook, "run", run)
+    given = {"target_topic": target, "create_target_topics": True}
+    task = Scene(kafka_cluster, in_process_spark, tmp_path, [source], given)  # type: ignore[arg-type]
     with pytest.raises(JobReportMissingError):
-        Scene(kafka_cluster, source, target, tmp_path).run()  # type: ignore[arg-type]
+        task.run()
 
     assert seen == [12]

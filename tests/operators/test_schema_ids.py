@@ -4,24 +4,19 @@ was.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.jobs import kafka_source
-from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import task_context
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import KINDS, Batch, CopyTask, Replay, Stream, audit, covering
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-KINDS = (KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator, KafkaToKafkaAvailableNowOperator)
 
 
 def framed(schema: int, content: bytes = b"avro") -> bytes:
@@ -34,80 +29,70 @@ IDS = {3: 17, "4": 2**31 - 1}
 
 
 @pytest.fixture
-def names(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str]:
+def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> CopyTask:
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(framed(5, b"%d" % i), value) for i, value in enumerate(VALUES)])
-    return source, target
+    return CopyTask(kafka, in_process_spark, tmp_path, [source], {"target_topic": target})
 
 
-def run(kind: type, names: tuple[str, str], tmp_path: Any, **parameters: Any) -> dict[str, Any]:
-    source, target = names
-    more: dict[str, Any] = {"topics": [source]}
-    if kind is ReplayOffsetRangesOperator:
-        more = {"offset_ranges": [f"{source}:0:0:{len(VALUES)}"]}
-    if kind is KafkaToKafkaAvailableNowOperator:
-        more |= {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest"}
-    operator = kind(task_id="task", target_topic=target, **more, **parameters)
-    operator.render_template_fields({})
-    result: dict[str, Any] = operator.execute(task_context())
-    return result
+def copies(task: CopyTask) -> list[Record]:
+    return task.kafka.consume(task.target)
 
 
-@pytest.mark.usefixtures("in_process_spark")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("public", [False, True])
-@pytest.mark.parametrize("sql", [{}, {"where": "offset >= 0"}, {"columns": {"headers": "headers"}}])
+SQL: dict[str, dict[str, Any]] = {
+    "none": {},
+    "where": {"where": "offset >= 0"},
+    "columns": {"columns": {"headers": "headers"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql", "reader"),
+    covering(
+        [
+            (Batch, "none", "internal"), (Batch, "where", "public"), (Batch, "columns", "internal"),
+            (Replay, "none", "public"), (Replay, "where", "internal"), (Replay, "columns", "public"),
+            (Stream, "none", "internal"), (Stream, "where", "public"), (Stream, "columns", "public"),
+        ],
+        KINDS, SQL, ("internal", "public"),
+    ),
+)  # fmt: skip
 def test_ids_are_rewritten_in_what_has_the_format(
-    kafka: KafkaBroker, names: tuple[str, str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch, kind: type,
-    public: bool, sql: dict[str, Any],
-) -> None:  # fmt: skip
-    if public:
+    task: CopyTask, monkeypatch: pytest.MonkeyPatch, kind: type, sql: str, reader: str
+) -> None:
+    if reader == "public":
         monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
 
-    run(kind, names, tmp_path, schema_id_map=IDS, **sql)
+    task.run(kind, schema_id_map=IDS, **SQL[sql])
 
-    copies = kafka.consume(names[1])
-    assert [r.value for r in copies] == MAPPED
-    assert [r.key for r in copies] == [framed(5, b"%d" % i) for i in range(len(VALUES))]
+    assert [r.value for r in copies(task)] == MAPPED
+    assert [r.key for r in copies(task)] == [framed(5, b"%d" % i) for i in range(len(VALUES))]
 
 
-@pytest.mark.usefixtures("in_process_spark")
-def test_keys_have_a_map_of_their_own_and_an_expression_decides_itself(
-    kafka: KafkaBroker, names: tuple[str, str], tmp_path: Any
-) -> None:
+def test_keys_have_a_map_of_their_own_and_an_expression_decides_itself(task: CopyTask) -> None:
     both = '{"keys": {"5": 9}, "values": {"3": 17, "4": 18}}'
-    result = run(KafkaToKafkaBatchOperator, names, tmp_path, schema_id_map=both, columns={"value": "value"})
+    audited = audit(task.run(schema_id_map=both, columns={"value": "value"}))
 
-    copies = kafka.consume(names[1])
-    assert [r.value for r in copies] == VALUES
-    assert [r.key for r in copies] == [framed(9, b"%d" % i) for i in range(len(VALUES))]
-    audited = AuditReplayOperator(task_id="audit", of=result).execute(task_context())  # type: ignore[arg-type]
+    assert [r.value for r in copies(task)] == VALUES
+    assert [r.key for r in copies(task)] == [framed(9, b"%d" % i) for i in range(len(VALUES))]
     assert (audited["once"], audited["compared"]) == (len(VALUES), False)
 
 
-@pytest.mark.usefixtures("in_process_spark")
-def test_an_unknown_id_fails_by_name_and_a_dead_letter_keeps_its_own(
-    kafka: KafkaBroker, names: tuple[str, str], topic: TopicFactory, tmp_path: Any
-) -> None:
+def test_an_unknown_id_fails_by_name_and_a_dead_letter_keeps_its_own(task: CopyTask, topic: TopicFactory) -> None:
     with pytest.raises(AirflowFailException, match=r"^OptionError: .*no id for schema 4 of the value .*\[0\]@1"):
-        run(KafkaToKafkaBatchOperator, names, tmp_path, schema_id_map={3: 17})
-    assert kafka.consume(names[1]) == []
+        task.run(schema_id_map={3: 17})
+    assert copies(task) == []
 
     dead = topic(suffix="dead")
-    rejecting = {"reject_when": "offset = 1", "dead_letter_topic": dead}
-    run(KafkaToKafkaBatchOperator, names, tmp_path, schema_id_map={3: 17}, **rejecting)
-    assert [r.value for r in kafka.consume(dead)] == [framed(4, b"")]
-    assert [r.value for r in kafka.consume(names[1])] == [framed(17), *VALUES[2:]]
+    task.clear(schema_id_map={3: 17}, reject_when="offset = 1", dead_letter_topic=dead)
+    assert [r.value for r in task.kafka.consume(dead)] == [framed(4, b"")]
+    assert [r.value for r in copies(task)] == [framed(17), *VALUES[2:]]
 
 
-def test_an_approved_plan_has_the_map(
-    kafka: KafkaBroker, names: tuple[str, str], tmp_path: Any, in_process_spark: InProcessSpark
-) -> None:
-    plan = run(ReplayOffsetRangesOperator, names, tmp_path, schema_id_map=IDS, plan_only=True)
-    operator = ReplayOffsetRangesOperator(task_id="task", plan=plan)
-    operator.render_template_fields({})
-    operator.execute(task_context())  # type: ignore[arg-type]
+def test_an_approved_plan_has_the_map(task: CopyTask) -> None:
+    plan = task.run(Replay, schema_id_map=IDS, plan_only=True)
+    task.run(Replay, plan=plan)
 
     assert "Schema ids of values: 3 becomes 17, 4 becomes 2147483647" in plan["text"]
-    assert [r.value for r in kafka.consume(names[1])] == MAPPED
-    assert len(in_process_spark.requests) == 1
+    assert [r.value for r in copies(task)] == MAPPED
+    assert len(task.spark.requests) == 1

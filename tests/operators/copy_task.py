@@ -1,0 +1,139 @@
+"""A task that copies topics in the tests' own Spark, with its tries and clears; and rows that stand for a product."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator as Stream
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator as Batch
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator as Replay
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.in_process_jobs import InProcessSpark
+
+KINDS = (Batch, Replay, Stream)
+
+
+@dataclass
+class CopyTask:
+    """A task, and its tries.
+
+    :param given: its parameters, as far as a try has no others.
+    """
+
+    kafka: KafkaBroker
+    spark: InProcessSpark
+    folder: Path
+    sources: list[str]
+    given: dict[str, Any]
+    store: TaskStateStore = field(default_factory=TaskStateStore)
+    tries: int = 0
+    clears: int = 0
+    operator: Any = None
+    context: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
+        """The next try, as Airflow renders and executes it; a parameter that is None is not given. A replay has two
+        ranges of each partition, and a plan nothing else.
+        """
+        given: dict[str, Any] = {"topics": self.sources, **self.given}
+        if kind is Replay:
+            given |= {"topics": None, "offset_ranges": list(self._halves())}
+        if kind is Stream:
+            given |= {"checkpoint_location": str(self.checkpoint), "starting_offsets": "earliest"}
+        given = parameters if "plan" in parameters else {**given, **parameters}
+        # Without provenance is a choice.
+        given = {name: value for name, value in given.items() if value is not None or name == "provenance"}
+        self.operator = kind(task_id="task", **given)
+        self.operator.render_template_fields({})
+        self.tries += 1
+        ti = Try(try_number=self.tries, max_tries=3 + self.clears)
+        self.context = task_context(self.store, clear_number=self.clears, ti=ti)
+        result: dict[str, Any] = self.operator.execute(self.context)
+        return result
+
+    def succeed(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
+        """A try whose success the operator hears of."""
+        result = self.run(kind, **parameters)
+        for callback in self.operator.on_success_callback:
+            callback({"task": self.operator, **self.context})
+        return result
+
+    def clear(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
+        """The first run, and then each time one more, which succeeds."""
+        self.clears += self.tries > 0
+        return self.succeed(kind, **parameters)
+
+    def lose_report(self, kind: type = Batch, **parameters: Any) -> None:
+        """A try whose job does all its work, and nobody hears of it."""
+        real = SparkJobHook.run
+
+        def lose(*arguments: Any) -> None:
+            real(*arguments)
+            raise JobReportMissingError("lost")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SparkJobHook, "run", lose)
+            with pytest.raises(JobReportMissingError, match="lost"):
+                self.run(kind, **parameters)
+
+    def event(self, outlet: Any) -> Any:
+        """What the last try announced."""
+        return self.context["outlet_events"][outlet]
+
+    def _halves(self) -> Iterator[str]:
+        for source in self.sources:
+            for number, (start, end) in self.kafka.offsets(source).items():
+                middle = (start + end) // 2
+                yield from (f"{source}:{number}:{start}:{middle}", f"{source}:{number}:{middle}:{end}")
+
+    @property
+    def source(self) -> str:
+        """The only one, or the first."""
+        return self.sources[0]
+
+    @property
+    def target(self) -> str:
+        target: str = self.given["target_topic"]
+        return target
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def recreate(self, topic: str, partitions: int = 2) -> None:
+        self.kafka.delete_topic(topic)
+        self.kafka.create_topic(topic, partitions)
+
+    def values(self, topic: str | None = None) -> Counter[bytes]:
+        """How often each value is in a topic, by default the target."""
+        return Counter(record.value or b"" for record in self.kafka.consume(topic or self.target))
+
+
+def audit(of: Any, **parameters: Any) -> dict[str, Any]:
+    """The result of an audit."""
+    result: dict[str, Any] = AuditReplayOperator(task_id="audit", of=of, **parameters).execute(task_context())  # type: ignore[arg-type]
+    return result
+
+
+def covering(rows: list[tuple[Any, ...]], *options: Any) -> list[Any]:
+    """Rows for ``parametrize`` in which each value of an option meets each value of another one; the other combinations
+    are for the long ring.
+
+    :param options: the values of each column.
+    """
+    for a, b in combinations(range(len(options)), 2):
+        lacking = set(product(options[a], options[b])) - {(row[a], row[b]) for row in rows}
+        assert not lacking, f"no row has {lacking}"
+    rest = [row for row in product(*options) if row not in rows]
+    return [*rows, *(pytest.param(*row, marks=pytest.mark.long) for row in rest)]
