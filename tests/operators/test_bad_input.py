@@ -1,18 +1,14 @@
-"""Every bad input gives one clear error before Spark starts, and leaves nothing.
+"""Every kind of check that ``execute`` makes gives one clear error before Spark starts, and leaves nothing.
 
-Each row is run through the operator's own ``execute`` against a real broker, with a ``spark-submit`` that would record
-that it was started.
+Which values a rule refuses is in the tests of the rule. Each row is run through the operator's own ``execute`` against
+a real broker, with a ``spark-submit`` that would record that it was started.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -52,8 +48,8 @@ from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
-from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
-from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY, Setting
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark, Traces
@@ -77,7 +73,6 @@ class World:
     folder: Path
     closed_port: int
     secured: KafkaBroker
-    until_the_end: ExitStack
 
 
 Arguments = dict[str, Any]
@@ -98,19 +93,6 @@ def topics(kafka_broker: KafkaBroker) -> Iterator[tuple[str, str]]:
     kafka_broker.delete_topic(target)
 
 
-@pytest.fixture(scope="module")
-def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """At SSL its certificate is good for the address and not for ``localhost``, at SASL_SSL it has expired."""
-    authority = CertificateAuthority()
-    expired = authority.issue("broker", valid_until=datetime.now(timezone.utc) - timedelta(minutes=1))
-    store = tmp_path_factory.mktemp("store") / "expired.pem"
-    store.write_text(expired.plain_key_pem + expired.certificate_pem)
-    tls = BrokerTls(authority.issue("broker", hosts=["127.0.0.1"]), authority.ca_pem)
-    properties = {"listener.name.sasl_ssl.ssl.keystore.location": str(store)}
-    with KafkaBroker(sasl_users={"copier": "s3cr3t-and-right"}, tls=tls, properties=properties) as broker:
-        yield broker
-
-
 @pytest.fixture
 def world(
     kafka: KafkaBroker,
@@ -120,40 +102,45 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Iterator[World]:
-    with socket.socket() as taken, ExitStack() as until_the_end:
+    with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        yield World(*topics, connection, monkeypatch, tmp_path, port, secured_broker, until_the_end)
+        yield World(*topics, connection, monkeypatch, tmp_path, taken.getsockname()[1], secured_broker)
 
 
-def replay(ranges: Callable[[str], object], **more: Any) -> Make:
-    """Arguments of a replay of what ``ranges`` makes of the source's name."""
-    return lambda w: {"offset_ranges": ranges(w.source), "target_topic": w.target, **more}
+def replay(**changes: Any) -> Make:
+    """Arguments of a good replay, with changes; ``{source}`` in a range is filled in."""
 
+    def make(w: World) -> Arguments:
+        ranges = changes.get("offset_ranges", ["{source}:1:0:10"])
+        given = [each.format(source=w.source) for each in ranges] if isinstance(ranges, list) else ranges
+        return {"target_topic": w.target, **changes, "offset_ranges": given}
 
-def good_ranges(w: World) -> list[str]:
-    return [f"{w.source}:1:0:10"]
-
-
-def window(start: object, end: object, **more: Any) -> Make:
-    """Arguments of a copy of a window of the source."""
-    return lambda w: {
-        "topics": [w.source],
-        "starting_timestamp": start,
-        "ending_timestamp": end,
-        "target_topic": w.target,
-        **more,
-    }
+    return make
 
 
 def copy(**changes: Any) -> Make:
-    """Arguments of a copy of the source's partition 1, with changes."""
-    return lambda w: {"assign": {w.source: [1]}, "target_topic": w.target, **changes}
+    """Arguments of a copy of the source's partition 1, with changes; ``SOURCE`` is the source."""
+
+    def make(w: World) -> Arguments:
+        given = {"assign": {SOURCE: [1]}, "target_topic": w.target, **changes}
+        return {name: value for name, value in _of(w, given).items() if value is not None}
+
+    return make
 
 
-def replay_with(**changes: Any) -> Make:
-    """Arguments of a good replay, with changes."""
-    return lambda w: {"offset_ranges": good_ranges(w), "target_topic": w.target, **changes}
+SOURCE = "the source"
+
+
+def _of(w: World, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_of(w, name): _of(w, each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_of(w, each) for each in value]
+    return w.source if value == SOURCE else value
+
+
+def window(start: object, end: object, **more: Any) -> Make:
+    return copy(starting_timestamp=start, ending_timestamp=end, **more)
 
 
 def result_of_copy(w: World, evidence: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
@@ -167,6 +154,7 @@ def result_of_copy(w: World, evidence: dict[str, Any] | None = None, **changes: 
         "ranges": ranges,
         "target_topics": [w.target],
         "target_ranges": [],
+        "records_written": 10,
         "evidence": {**how, **(evidence or {})},
         **changes,
     }
@@ -180,9 +168,17 @@ def audit_of(evidence: dict[str, Any] | None = None, without: str | None = None,
     return make
 
 
-def audit_without_header(w: World) -> Arguments:
-    transform = encode(Transform(topic=w.target, provenance=None))
-    return {"of": result_of_copy(w, {"transform": transform})}
+def audit_with(**parameters: Any) -> Make:
+    return lambda w: {"of": result_of_copy(w), **parameters}
+
+
+def audit_without(provenance: Any) -> Make:
+    """Of a copy whose result does not say where its records are."""
+
+    def make(w: World) -> Arguments:
+        return audit_of({"transform": encode(Transform(topic=w.target, provenance=provenance))})(w)
+
+    return make
 
 
 def audits_of_two_targets(w: World) -> Arguments:
@@ -192,116 +188,32 @@ def audits_of_two_targets(w: World) -> Arguments:
     return {"of": [result_of_copy(w), result_of_copy(w, other, ranges=ranges, target_topics=[w.source])]}
 
 
-def dictionary(**changes: object) -> Callable[[str], list[dict[str, object]]]:
-    return lambda t: [{"topic": t, "partition": 1, "from_offset": 0, "until_offset": 10, **changes}]
+def connected(conn_id: str, extra: Callable[[World], Any], **changes: Any) -> Make:
+    """A good replay with a connection of this name."""
+
+    def make(w: World) -> Arguments:
+        w.connection(conn_id, extra=extra(w))
+        return replay(**{"source_conn_id": conn_id, **changes})(w)
+
+    return make
 
 
-def without_until(t: str) -> list[dict[str, object]]:
-    return [{"topic": t, "partition": 1, "from_offset": 0}]
+def _closed(w: World) -> dict[str, Any]:
+    return {"bootstrap.servers": f"127.0.0.1:{w.closed_port}"}
 
 
-def target_of_too_few_partitions(w: World) -> Arguments:
-    return {"offset_ranges": good_ranges(w), "target_topic": w.target, "preserve_partition": True}
+def _wrong_password(w: World) -> dict[str, Any]:
+    return {**w.secured.sasl_client_config("copier"), "sasl.password": "s3cr3t-and-wrong"}
 
 
-def dead_broker(w: World) -> Arguments:
-    w.connection("kafka_dead", extra={"bootstrap.servers": f"127.0.0.1:{w.closed_port}"})
-    return {**replay_with()(w), "source_conn_id": "kafka_dead", "kafka_timeout": 2}
-
-
-def dead_target_broker(w: World) -> Arguments:
-    w.connection("kafka_dead", extra={"bootstrap.servers": f"127.0.0.1:{w.closed_port}"})
-    return {**replay_with()(w), "target_conn_id": "kafka_dead", "kafka_timeout": 2}
-
-
-def wrong_password(w: World) -> Arguments:
-    extra = {**w.secured.sasl_client_config("copier"), "sasl.password": "s3cr3t-and-wrong"}
-    w.connection("kafka_wrong", extra=extra)
-    return {**replay_with()(w), "source_conn_id": "kafka_wrong"}
-
-
-def unknown_authority(w: World) -> Arguments:
-    w.connection("kafka_ca", extra={**w.secured.ssl_client_config(), "ssl.ca.pem": CertificateAuthority().ca_pem})
-    return {**replay_with()(w), "source_conn_id": "kafka_ca"}
-
-
-def expired_certificate(w: World) -> Arguments:
-    w.connection("kafka_expired", extra=w.secured.sasl_client_config("copier", tls=True))
-    return {**replay_with()(w), "source_conn_id": "kafka_expired"}
-
-
-def certificate_of_another_host(w: World) -> Arguments:
-    servers = w.secured.ssl_bootstrap_servers.replace("127.0.0.1", "localhost")
-    w.connection("kafka_host", extra={**w.secured.ssl_client_config(), "bootstrap.servers": servers})
-    return {**replay_with()(w), "source_conn_id": "kafka_host"}
-
-
-def keytab_of_another(w: World) -> Arguments:
-    names = [struct.pack(">H", len(name)) + name for name in (b"TEST.LOCAL", b"mallory")]
-    entry = struct.pack(">H", 1) + b"".join(names) + struct.pack(">IIBHH", 1, 0, 1, 18, 32) + bytes(32)
-    keytab = w.folder / "copier.keytab"
-    keytab.write_bytes(b"\x05\x02" + struct.pack(">i", len(entry)) + entry)
-    extra = {
-        "bootstrap.servers": w.secured.sasl_bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "GSSAPI",
-        "sasl.kerberos.principal": "copier@TEST.LOCAL",
-        "sasl.kerberos.keytab": str(keytab),
-    }
-    w.connection("kafka_keytab", extra=extra)
-    return {**replay_with()(w), "source_conn_id": "kafka_keytab"}
-
-
-def unreadable_file(w: World) -> Arguments:
-    extra = w.secured.ssl_client_config()
-    file = w.folder / "ca.crt"
-    file.write_text(extra.pop("ssl.ca.pem"))
-    file.chmod(0)
-    w.connection("kafka_unreadable", extra={**extra, "ssl.ca.location": str(file)})
-    w.until_the_end.enter_context(no_rights_of_root())
-    return {**replay_with()(w), "source_conn_id": "kafka_unreadable"}
-
-
-@contextmanager
-def no_rights_of_root() -> Iterator[None]:
-    """Root, too, reads in this thread only what the modes of files permit; it stays their owner."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    # Of version 3: effective, permitted and inheritable, twice.
-    header, had = struct.pack("Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
-    if libc.capget(header, had):
-        raise OSError(ctypes.get_errno(), "capget")
-    effective, *others = struct.unpack("6I", had.raw)
-    reads_everything = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-    if libc.capset(header, struct.pack("6I", effective & ~reads_everything, *others)):
-        raise OSError(ctypes.get_errno(), "capset")
-    try:
-        yield
-    finally:
-        libc.capset(header, had)
-
-
-def connection_without_servers(w: World) -> Arguments:
-    w.connection("kafka_bare", extra={"client.id": "copy"})
-    return {**replay_with()(w), "source_conn_id": "kafka_bare"}
-
-
-def connection_of_a_list(w: World) -> Arguments:
-    w.connection("kafka_list", extra='["broker-1:9092"]')
-    return {**replay_with()(w), "source_conn_id": "kafka_list"}
-
-
-def property_without_counterpart(w: World) -> Arguments:
-    w.connection("kafka_odd", extra={"bootstrap.servers": "127.0.0.1:9", "plugin.library.paths": "monitoring"})
-    return {**replay_with()(w), "source_conn_id": "kafka_odd"}
+def _unknown_authority(w: World) -> dict[str, Any]:
+    extra = w.secured.sasl_client_config("copier", tls=True)
+    return {**extra, "ssl.ca.pem": CertificateAuthority().ca_pem}
 
 
 def no_java(w: World) -> Arguments:
     w.monkeypatch.setenv("JAVA_HOME", str(w.folder))
-    return replay_with()(w)
-
-
-def no_spark_submit(w: World) -> Arguments:
-    return replay_with(spark_binary="spark3-submit")(w)
+    return replay()(w)
 
 
 def no_connector_for_this_spark(w: World) -> Arguments:
@@ -313,35 +225,12 @@ def no_connector_for_this_spark(w: World) -> Arguments:
     w.monkeypatch.setenv("SPARK_HOME", str(home))
     w.monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.as_uri())
     w.monkeypatch.setenv(CACHE_FOLDER.variable, str(w.folder / "cache"))
-    return replay_with()(w)
+    return replay()(w)
 
 
-def setting(setting: Setting, value: str) -> Make:
-    """Airflow's configuration with a wrong value."""
-
-    def make(w: World) -> Arguments:
-        w.monkeypatch.setenv(setting.variable, value)
-        return replay_with()(w)
-
-    return make
-
-
-def empty_connector_folder(w: World) -> Arguments:
-    (w.folder / "jars").mkdir()
-    return replay_with(kafka_connector=str(w.folder / "jars"))(w)
-
-
-def unreadable_jars(w: World) -> Arguments:
-    # No file's mode stops root; a link that leads nowhere stops everybody.
-    jar = w.folder / "jars/spark-sql-kafka-0-10_2.13-4.0.0.jar"
-    jar.parent.mkdir()
-    jar.symlink_to(w.folder / "gone.jar")
-    return replay_with(kafka_connector=str(jar.parent))(w)
-
-
-def mirror_by_plain_http(w: World) -> Arguments:
-    w.monkeypatch.setenv(CACHE_FOLDER.variable, str(w.folder / "cache"))
-    return setting(MAVEN_REPOSITORY, "http://user:s3cret@repo/maven2")(w)
+def relative_cache(w: World) -> Arguments:
+    w.monkeypatch.setenv(CACHE_FOLDER.variable, "cache")
+    return replay()(w)
 
 
 def connector_that_others_may_write(w: World) -> Arguments:
@@ -349,491 +238,122 @@ def connector_that_others_may_write(w: World) -> Arguments:
     jar.parent.mkdir()
     jar.touch()
     jar.parent.chmod(0o777)
-    return replay_with(kafka_connector=str(jar.parent))(w)
+    return replay(kafka_connector=str(jar.parent))(w)
 
 
-def row(kind: type[KafkaSparkError], make: Make, *says: str, id: str) -> Any:
+def row(kind: type[KafkaSparkError], make: Make, *says: str) -> Any:
     """One bad input: the error, the arguments, and what the message must say; ``{source}`` and so on are filled in."""
-    return pytest.param(kind, make, says, id=id)
+    return pytest.param(kind, make, says, id=f"{kind.__name__}-{says[-1]}")
 
 
+NOWHERE = "nowhere"
 ROWS = [
     # Audits
-    row(AuditInputError, lambda _: {"of": "no result"}, "of must be the result", "dag_id.task_id", id="audit-of-text"),
-    row(AuditInputError, lambda _: {"of": 7}, "of must be the result", "got int", id="audit-of-a-number"),
-    row(AuditInputError, lambda _: {"of": None}, "of must be the result", "got NoneType", id="audit-of-nothing"),
-    row(AuditInputError, lambda _: {"of": []}, "at least one copy", "empty list", id="audit-of-an-empty-list"),
-    row(AuditInputError, lambda _: {"of": ["a"]}, "must be an object", "got str", id="audit-of-a-list-of-texts"),
-    row(AuditInputError, audit_of(version=2), "must have version 1", id="audit-of-another-version"),
-    row(AuditInputError, audit_of(without="run_id"), "must have version 1, run_id", "'evidence'", id="audit-no-run-id"),
-    row(AuditInputError, audit_of(without="evidence"), "the key 'evidence'", "earlier version", id="audit-no-evidence"),
-    row(AuditInputError, audit_of(state="planned"), "plan_only=True", "copied nothing", id="audit-of-a-plan"),
-    row(AuditInputError, audit_of(run_id="../../x"), "16 hexadecimal digits", "'../../x'", id="audit-run-id-as-path"),
-    row(AuditInputError, audit_of(ranges=[{}]), "as its task returned it", id="audit-of-broken-ranges"),
-    row(AuditInputError, audit_of(ranges=7), "as its task returned it", id="audit-of-no-ranges"),
-    row(AuditInputError, audit_of(target_topics=["a b"]), "as its task returned it", "'a b'", id="audit-bad-topic"),
-    row(AuditInputError, audit_of({"transform": {"where": 1}}), "as its task", "unknown", id="audit-bad-evidence"),
-    row(AuditInputError, audit_of({"version": 9}), "must be of version 1", "got 9", id="audit-later-evidence"),
-    row(
-        AuditInputError, audit_without_header, "provenance='headers'", "run 0123456789abcdef",
-        id="audit-without-header",
-    ),
-    row(AuditInputError, audits_of_two_targets, "must have the same target", "one by one", id="audits-of-two-targets"),
-    row(
-        AuditInputError, audit_of({"target_cluster_id": "another"}), "connection of the target must lead", "id another",
-        id="audit-of-another-cluster",
-    ),
-    row(
-        TopicRecreatedError, audit_of(target_topics=["nowhere"]), "The target topic 'nowhere' must still exist",
-        id="audit-of-a-deleted-target",
-    ),
-    row(
-        OptionError, lambda w: {"of": result_of_copy(w), "source_options": {"startingOffsets": "1"}},
-        "startingOffsets", id="audit-with-offsets",
-    ),
-    row(
-        InvalidInputError, lambda w: {"of": result_of_copy(w), "source_conn_id": " "}, "source_conn_id must be",
-        id="audit-blank-connection",
-    ),
+    row(AuditInputError, lambda _: {"of": "no result"}, "of must be the result", "dag_id.task_id"),
+    row(AuditInputError, lambda _: {"of": 7}, "of must be the result", "got int"),
+    row(AuditInputError, lambda _: {"of": []}, "at least one copy", "empty list"),
+    row(AuditInputError, lambda _: {"of": ["a"]}, "must be an object", "got str"),
+    row(AuditInputError, audit_of(version=2), "must have version 1"),
+    row(AuditInputError, audit_of(without="evidence"), "the key 'evidence'", "earlier version"),
+    row(AuditInputError, audit_of(state="planned"), "plan_only=True", "copied nothing"),
+    row(AuditInputError, audit_of(run_id="../../x"), "16 hexadecimal digits", "'../../x'"),
+    row(AuditInputError, audit_of(ranges=[{}]), "as its task returned it"),
+    row(AuditInputError, audit_of(target_topics=["a b"]), "as its task returned it", "'a b'"),
+    row(AuditInputError, audit_of({"transform": {"where": 1}}), "as its task", "unknown"),
+    row(AuditInputError, audit_of({"version": 9}), "must be of version 1", "got 9"),
+    row(AuditInputError, audit_without(None), "provenance='headers'", "run 0123456789abcdef"),
+    row(AuditInputError, audit_without("segments"), "with segments in its result"),
+    row(AuditInputError, audits_of_two_targets, "must have the same target", "one by one"),
+    row(AuditInputError, audit_of({"target_cluster_id": "x"}), "connection of the target must lead", "id x"),
+    row(TopicRecreatedError, audit_of(target_topics=[NOWHERE]), "The target topic 'nowhere' must still exist"),
+    row(OptionError, audit_with(source_options={"startingOffsets": "1"}), "startingOffsets"),
+    row(InvalidInputError, audit_with(source_conn_id=" "), "source_conn_id must be"),
     # Ranges
-    row(
-        OffsetRangeError, replay(dictionary(from_offset=-5)), "from_offset must be an integer from 0", "got -5",
-        "{source}[1]", id="range-negative",
-    ),
-    row(
-        OffsetRangeError, replay(dictionary(until_offset=-1)), "until_offset must be an integer", "got -1",
-        "Spark's -1 and -2 are not offsets", id="range-latest",
-    ),
-    row(
-        OffsetRangeError, replay(lambda t: [f"{t}:1:-5:10"]), "'topic:partition:from:until'", "{source}:1:-5:10",
-        id="range-negative-in-text",
-    ),
-    row(
-        OffsetRangeError, replay(dictionary(from_offset=9, until_offset=3)), "must not be reversed",
-        "from_offset=9, until_offset=3", "{source}[1]", "Swap", id="range-reversed",
-    ),
-    row(
-        OffsetRangeError, replay(dictionary(from_offset="3")), "must be an integer", "got '3' of type str",
-        "{source}[1]", id="range-text",
-    ),
-    row(
-        OffsetRangeError, replay(dictionary(until_offset=None)), "must be an integer", "got None", "{source}[1]",
-        id="range-null",
-    ),
-    row(
-        OffsetRangeError, replay(dictionary(from_offset=1.0)), "must be an integer", "got 1.0 of type float",
-        id="range-float",
-    ),
-    row(
-        OffsetRangeError, replay(dictionary(partition=True)), "partition must be an integer", "got True of type bool",
-        id="range-boolean",
-    ),
-    row(
-        OffsetRangeError, replay(without_until), "must have exactly the keys", "missing ['until_offset']",
-        id="range-without-a-key",
-    ),
-    row(
-        OffsetRangeError, replay(dictionary(topic="or ders")), "A topic name must be", "got 'or ders'",
-        id="range-topic-name",
-    ),
-    row(
-        OffsetRangeError, replay(lambda t: [f"{t}:1:0:5", f"{t}:1:0:5"]), "'{source}:1:0:5' is given twice",
-        "Name each range once", id="range-duplicate",
-    ),
-    row(
-        OffsetRangeError, replay(lambda t: [f"{t}:1:0:5", f"{t}:1:4:9"]), "{source}:1:0:5", "{source}:1:4:9", "overlap",
-        "merge_overlaps=True", id="range-overlapping",
-    ),
-    row(
-        OffsetRangeError, replay(lambda t: f"{t}:1:0:5"), "must be a list", "got '{source}:1:0:5'",
-        id="range-not-a-list",
-    ),
-    row(
-        OffsetRangeError, replay_with(offset_ranges="[{'topic': 'orders'}]"), "must be a list, or a JSON list",
-        "params.ranges | tojson", id="range-rendered-as-python",
-    ),
-    row(
-        OffsetRangeError, replay_with(offset_ranges="orders:0:1:2"), "must be a list, or a JSON list",
-        "params.ranges | tojson", id="range-as-text",
-    ),
-    row(OffsetRangeError, replay_with(offset_ranges=None), "exactly one of", "got neither", id="range-nothing-at-all"),
-    row(
-        UnknownTopicError, replay(lambda t: [f"{t}-x:0:0:5"]), "'{source}-x' does not exist", "'kafka_default'",
-        "correct the name", id="range-unknown-topic",
-    ),
-    row(
-        UnknownTopicError, replay(lambda t: [f"{t}:2:0:5"]), "{source}[2] does not exist", "has 2 partitions",
-        "'kafka_default'", id="range-unknown-partition",
-    ),
-    row(
-        PlanError, replay(lambda t: [f"{t}:1:5:11"]), "must not lie beyond the log", "got 11 for {source}[1]",
-        "ends at 10", "Correct the offset", id="range-beyond-the-log",
-    ),
-    row(
-        DataLossError, replay(lambda t: [f"{t}:0:5:20"]), "{source}[0] 5 to 10", "aged out", "log now starts at 10",
-        "fail_on_data_loss=False", id="range-aged-out",
-    ),
+    row(OffsetRangeError, replay(offset_ranges=["{source}:1:-5:10"]), "topic:partition:from:until", "{source}:1:-5:10"),
+    row(OffsetRangeError, replay(offset_ranges=["{source}:1:0:5", "{source}:1:4:9"]), "overlap", "merge_overlaps=True"),
+    row(OffsetRangeError, replay(offset_ranges="[{'topic': 'x'}]"), "a list, or a JSON list", "params.ranges | tojson"),
+    row(OffsetRangeError, replay(offset_ranges=None), "exactly one of", "got neither"),
+    row(UnknownTopicError, replay(offset_ranges=["{source}-x:0:0:5"]), "'{source}-x' does not exist", "kafka_default"),
+    row(UnknownTopicError, replay(offset_ranges=["{source}:2:0:5"]), "{source}[2] does not exist", "has 2 partitions"),
+    row(PlanError, replay(offset_ranges=["{source}:1:5:11"]), "beyond the log", "got 11 for {source}[1]", "ends at 10"),
+    row(DataLossError, replay(offset_ranges=["{source}:0:5:20"]), "{source}[0] 5 to 10", "aged out", "fail_on_data_lo"),
     # Selections and bounds
+    row(InvalidInputError, copy(assign=None), "exactly one of topics", "got none of them"),
+    row(InvalidInputError, copy(assign=None, topics={"a": 1}), "topics must be a list"),
+    row(InvalidInputError, copy(assign=None, topic_pattern="or(ders"), "regular expression", "'or(ders'"),
+    row(UnknownTopicError, copy(assign=None, topic_pattern="bad-input-source"), "matches none", "whole name"),
+    row(UnknownTopicError, lambda w: copy(assign={w.source[:-1]: [0]})(w), "Did you mean '{source}'"),
+    row(UnknownTopicError, copy(assign={SOURCE: [0, 7]}), "{source}[7] does not exist"),
+    row(BoundError, copy(starting_offsets="erliest"), "starting_offsets must be 'earliest'", "'erliest'"),
     row(
-        InvalidInputError, lambda w: {"target_topic": w.target}, "exactly one of topics", "got none of them",
-        id="selection-none",
+        BoundError, copy(starting_offsets={SOURCE: {"1": 8}}, ending_offsets={SOURCE: {"1": 3}}),
+        "{source}[1] would start at 8 and end at 3",
     ),
+    row(PlanError, copy(ending_offsets={SOURCE: {"1": 99}}), "beyond the log", "got 99 for {source}[1]"),
     row(
-        InvalidInputError, lambda w: {"topics": [w.source], "topic_pattern": ".*", "target_topic": w.target},
-        "exactly one of topics", "topics and topic_pattern", id="selection-two",
-    ),
-    row(
-        InvalidInputError, lambda w: {"topics": {w.source: 1}, "target_topic": w.target}, "topics must be a list",
-        "'{source}'", id="selection-mapping",
-    ),
-    row(
-        InvalidInputError, lambda w: {"topic_pattern": "or(ders", "target_topic": w.target}, "regular expression",
-        "'or(ders'", id="selection-bad-pattern",
-    ),
-    row(
-        UnknownTopicError, lambda w: {"topics": [w.source[:-1]], "target_topic": w.target}, "does not exist",
-        "Did you mean '{source}'", id="selection-unknown-topic",
-    ),
-    row(
-        UnknownTopicError, lambda w: {"topic_pattern": "bad-input-source", "target_topic": w.target}, "matches none",
-        "whole name", id="selection-pattern-of-no-topic",
-    ),
-    row(
-        UnknownTopicError, lambda w: {"assign": {w.source: [0, 7]}, "target_topic": w.target},
-        "{source}[7] does not exist", id="selection-unknown-partition",
-    ),
-    row(
-        BoundError, copy(starting_offsets="latest"), "starting_offsets='latest' would copy nothing", "Use 'earliest'",
-        id="bound-start-at-latest",
-    ),
-    row(
-        BoundError, copy(starting_offsets="erliest"), "starting_offsets must be 'earliest'", "'erliest'",
-        id="bound-misspelt",
-    ),
-    row(
-        BoundError, lambda w: copy(starting_offsets={w.source: {"1": None}})(w), "integer offset", "{source}[1]",
-        "got None", id="bound-null",
-    ),
-    row(
-        BoundError, lambda w: copy(starting_offsets={w.source: {"1": 8}}, ending_offsets={w.source: {"1": 3}})(w),
-        "{source}[1] would start at 8 and end at 3", id="bound-reversed",
-    ),
-    row(
-        PlanError, lambda w: copy(ending_offsets={w.source: {"1": 99}})(w), "beyond the log", "got 99 for {source}[1]",
-        "ends at 10", id="bound-beyond-the-log",
-    ),
-    row(
-        DataLossError,
-        lambda w: {"topics": [w.source], "starting_offsets": {w.source: {"0": 3, "1": 0}}, "target_topic": w.target},
-        "{source}[0] 3 to 10", "aged out", id="bound-aged-out",
+        DataLossError, copy(assign=None, topics=[SOURCE], starting_offsets={SOURCE: {"0": 3, "1": 0}}),
+        "{source}[0] 3 to 10", "aged out",
     ),
     # Windows
-    row(
-        BoundError, window("2026-11-20T10:00:00", "2026-11-20T11:00:00Z"), "starting_timestamp must have a time zone",
-        "naive '2026-11-20T10:00:00'", "Add 'Z'", id="window-naive",
-    ),
-    row(BoundError, window(datetime(2026, 11, 20), None), "must have a time zone", "naive", id="window-naive-datetime"),
-    row(
-        BoundError, window(NOON, datetime.now(timezone.utc) + timedelta(days=1)),
-        "ending_timestamp must not lie in the future", "now it is", "Wait", id="window-future",
-    ),
-    row(
-        BoundError, window(1_795_165_200, None), "must be in milliseconds", "got 1795165200", "multiply by 1000",
-        id="window-seconds",
-    ),
-    row(BoundError, window(NOON.timestamp(), None), "epoch milliseconds", "of type float", id="window-float"),
-    row(BoundError, window("yesterday", None), "must be ISO 8601", "got 'yesterday'", id="window-text"),
-    row(
-        BoundError, window(NOON, NOON), "zero width", "both are 2026-11-20T12:00:00.000Z", "CronDataIntervalTimetable",
-        id="window-of-zero-width",
-    ),
-    row(
-        BoundError, window(NOON, NOON - timedelta(hours=1)), "must not be reversed", "2026-11-20T12:00",
-        "2026-11-20T11:00", id="window-reversed",
-    ),
-    row(
-        BoundError, window("", ""), "gave ''", "no data interval", "CronDataIntervalTimetable",
-        id="window-of-a-run-without-data-interval",
-    ),
-    row(
-        BoundError, window("None", "None"), "gave 'None'", "no data interval", "CronTriggerTimetable",
-        id="window-rendered-none",
-    ),
-    row(
-        BoundError, window(NOON, None, starting_offsets={"t": {"0": 1}}), "starting_timestamp and starting_offsets",
-        "contradict", "give one of the two", id="window-and-offsets",
-    ),
-    row(BoundError, copy(exact_window=True), "exact_window=True needs", "got neither", id="window-exact-without-one"),
+    row(BoundError, window("2026-11-20T10:00:00", NOON), "starting_timestamp must have a time zone", "Add 'Z'"),
+    row(BoundError, window(NOON, datetime.now(timezone.utc) + timedelta(days=1)), "must not lie in the future", "Wait"),
+    row(BoundError, window(NOON, NOON), "zero width", "CronDataIntervalTimetable"),
+    row(BoundError, window("", ""), "gave ''", "no data interval"),
+    row(BoundError, window("None", "None"), "gave 'None'", "no data interval", "CronTriggerTimetable"),
+    row(BoundError, window(NOON, None, starting_offsets={"t": {"0": 1}}), "contradict", "give one of the two"),
+    row(BoundError, copy(exact_window=True), "exact_window=True needs", "got neither"),
     # Targets
+    row(TargetError, copy(target_topic=None), "exactly one of target_topic", "got neither"),
+    row(TargetError, replay(target_topic=None, topic_map={"other": "b"}), "a target for each", "none for '{source}'"),
     row(
-        TargetError, lambda w: {"offset_ranges": good_ranges(w)}, "exactly one of target_topic", "got neither",
-        id="target-none",
+        OptionError, replay(target_topic=None, target_topic_expr="topic", create_target_topics=True),
+        "create_target_topics=True needs names", "Pass target_topic or topic_map",
     ),
-    row(
-        TargetError, replay_with(target_topic_expr="topic"), "exactly one of target_topic", "target_topic_expr='topic'",
-        id="target-both",
-    ),
-    row(
-        TargetError, replay_with(topic_map={"a": "b"}), "exactly one of target_topic", "topic_map={{'a': 'b'}}",
-        id="target-and-map",
-    ),
-    row(
-        TargetError, replay_with(target_topic=None, topic_map={"other": "b"}), "must have a target for each source",
-        "none for '{source}'", "Add it", id="target-unmapped",
-    ),
-    row(
-        TargetError, replay_with(target_topic=None, topic_map={"a": "b c"}), "such as {{'orders': 'orders_v2'}}",
-        "got 'b c'", id="target-map-of-no-name",
-    ),
-    row(
-        OptionError, replay_with(target_topic=None, target_topic_expr="topic", create_target_topics=True),
-        "create_target_topics=True needs names", "target_topic_expr", "Pass target_topic or topic_map",
-        id="target-creation-by-expression",
-    ),
-    row(
-        OptionError, replay_with(new_topic_partitions=3), "new_topic_partitions=3", "Pass both, or neither",
-        id="target-partitions-of-nothing",
-    ),
-    row(
-        OptionError, replay_with(on_refused_config="ignore"), "on_refused_config must be one of", "got 'ignore'",
-        id="target-on-refused-config",
-    ),
-    row(
-        TargetError, replay_with(target_topic="bad-input-nowhere"), "'bad-input-nowhere' does not exist",
-        "'kafka_default'", "Create it", id="target-missing",
-    ),
-    row(
-        TargetError, target_of_too_few_partitions, "at least 2 partitions", "'{target}'", "has 1", "Add partitions",
-        id="target-too-few-partitions",
-    ),
-    row(
-        TargetError, lambda w: {"offset_ranges": good_ranges(w), "target_topic": w.source}, "'{source}' is also read",
-        "allow_same_topic=True", id="target-is-the-source",
-    ),
-    row(
-        InvalidInputError, replay_with(columns={"timestamp": "now()"}),
-        "columns may set key, value, headers, partition", "['timestamp']", id="target-unknown-column",
-    ),
-    row(
-        InvalidInputError, replay_with(preserve_partition=True, columns={"partition": "0"}), "contradict",
-        "give one of the two", id="target-partition-twice",
-    ),
-    row(
-        InvalidInputError, replay_with(target_topic=["orders"]), "target_topic must be text", "got ['orders']",
-        "template", id="target-not-text",
-    ),
-    row(
-        InvalidInputError, replay_with(where=["true"]), "where must be text that is not blank", "got ['true']",
-        "template", id="where-not-text",
-    ),
-    row(
-        ExpressionError, replay_with(where="uper(topic) = 'A'"), "where must call", "uper() is not one of them",
-        "Did you mean upper()?", id="where-misspelt-function",
-    ),
-    row(
-        ExpressionError, replay_with(columns={"value": "lenght(value)"}), "columns['value'] must call", "lenght()",
-        "Did you mean length()?", id="columns-misspelt-function",
-    ),
-    row(
-        InvalidInputError, replay_with(columns=["key"]), "columns must map columns to SQL", "got ['key']",
-        id="columns-not-a-mapping",
-    ),
-    row(
-        InvalidInputError, replay_with(columns={"key": None}), "columns must map columns to SQL", "got {{'key': None}}",
-        id="columns-null",
-    ),
+    row(TargetError, replay(target_topic="bad-input-nowhere"), "does not exist", "Create it"),
+    row(TargetError, replay(preserve_partition=True), "at least 2 partitions", "has 1", "Add partitions"),
+    row(TargetError, lambda w: replay(target_topic=w.source)(w), "'{source}' is also read", "allow_same_topic"),
+    row(InvalidInputError, replay(columns={"timestamp": "now()"}), "columns may set key, value, headers, partition"),
+    row(InvalidInputError, replay(preserve_partition=True, columns={"partition": "0"}), "contradict"),
+    row(InvalidInputError, replay(target_topic=["orders"]), "target_topic must be text", "got ['orders']"),
+    row(ExpressionError, replay(where="uper(topic) = 'A'"), "where must call", "Did you mean upper()?"),
     # Options
+    row(OptionError, replay(source_options={"kafka.max.pol.records": 5}), "has no option", "Did you mean"),
+    row(OptionError, replay(sink_options={"kafka.interceptor.classes": "com.example.Sent"}), "allow_client_classes"),
+    row(OptionError, replay(sink_options={"kafka.acks": 1}), "must not set 'kafka.acks'", "delivered"),
+    row(OptionError, replay(sink_options={"kafka.sasl.jaas.config": "s3cr3t"}), "the Airflow connection sets it"),
+    row(OptionError, replay(isolation_level="committed"), "isolation_level must be one of", "got 'committed'"),
+    row(OptionError, replay(delivery="exactly_one"), "got 'exactly_one'. Did you mean 'exactly_once'?"),
+    row(OptionError, replay(max_records_per_partition=10), "max_records_per_partition=10", "preserve_order=False"),
+    row(OptionError, replay(conf={"spark.speculation": "true"}), "conf must not set spark.speculation='true'"),
     row(
-        OptionError, replay_with(source_options={"kafka.max.pol.records": 5}),
-        "source_options has no option 'kafka.max.pol.records'", "Did you mean 'kafka.max.poll.records'",
-        id="option-misspelt-source",
+        OptionError, replay(conf={"spark.task.maxFailures": "4"}, delivery="at_least_once"),
+        "conf must not set spark.task.maxFailures='4'",
     ),
-    row(
-        OptionError, replay_with(sink_options={"kafka.interceptor.classes": "com.example.Sent"}),
-        "must name no classes", "allow_client_classes", id="option-names-a-class",
-    ),
-    row(
-        OptionError, replay_with(sink_options={"kafka.linger": 5}), "sink_options has no option 'kafka.linger'",
-        "Did you mean 'kafka.linger.ms'", id="option-misspelt-sink",
-    ),
-    row(
-        OptionError, replay_with(sink_options={"compression.type": "lz4"}),
-        "sink_options has no option 'compression.type'", "kafka.compression.type", id="option-without-prefix",
-    ),
-    row(
-        OptionError, replay_with(source_options={"kafka.enable.auto.commit": True}),
-        "must not set 'kafka.enable.auto.commit'", "Spark refuses it", id="option-refused-by-spark",
-    ),
-    row(
-        OptionError, replay_with(source_options={"maxOffsetsPerTrigger": 5}), "must not set 'maxOffsetsPerTrigger'",
-        "Spark ignores it in a batch", id="option-ignored-by-spark",
-    ),
-    row(
-        OptionError, replay_with(source_options={"failOnDataLoss": False}), "must not set 'failOnDataLoss'",
-        "use fail_on_data_loss", id="option-of-ours",
-    ),
-    row(
-        OptionError, replay_with(source_options={"minPartitions": 8}), "must not set 'minPartitions'",
-        "max_records_per_partition", id="option-that-loses-order",
-    ),
-    row(
-        OptionError, replay_with(sink_options={"kafka.acks": 1}), "must not set 'kafka.acks'", "delivered",
-        id="option-that-loses-records",
-    ),
-    row(
-        OptionError, replay_with(sink_options={"kafka.sasl.jaas.config": "s3cr3t"}),
-        "must not set 'kafka.sasl.jaas.config'", "the Airflow connection sets it", id="option-with-a-login",
-    ),
-    row(
-        OptionError, replay_with(isolation_level="committed"), "isolation_level must be one of", "got 'committed'",
-        id="option-isolation-level",
-    ),
-    row(
-        OptionError, replay_with(delivery="exactly_one"), "delivery must be 'exactly_once' or",
-        "got 'exactly_one'. Did you mean 'exactly_once'?", id="option-delivery",
-    ),
-    row(
-        OptionError, replay_with(delivery=True), "delivery must be 'exactly_once' or 'at_least_once'; got True.",
-        id="option-delivery-as-a-flag",
-    ),
-    row(
-        OptionError, replay_with(sink_options={"kafka.transactional.id": "x"}), "must not set 'kafka.transactional.id'",
-        "run and task", id="option-transactional-id",
-    ),
-    row(
-        OptionError, replay_with(max_records_per_partition=10), "max_records_per_partition=10", "preserve_order=False",
-        id="option-split-against-order",
-    ),
-    row(
-        OptionError, replay_with(conf={"spark.speculation": "true"}), "conf must not set spark.speculation='true'",
-        "Leave it out", id="option-speculation",
-    ),
-    row(
-        OptionError, replay_with(conf={"spark.task.maxFailures": "4"}, delivery="at_least_once"),
-        "conf must not set spark.task.maxFailures='4'", id="option-task-attempts",
-    ),
-    row(
-        OptionError, replay_with(conf=["spark.speculation"]), "conf must map", "got ['spark.speculation']",
-        id="option-conf-not-a-mapping",
-    ),
-    row(
-        OptionError, replay_with(deploy_mode="Cluster"), "deploy_mode must be 'client' or 'cluster'", "got 'Cluster'",
-        id="option-deploy-mode",
-    ),
-    row(
-        OptionError, replay_with(repositories="https://me:hunter2@maven.example.com/repository"),
-        "repositories must have no password", "spark.jars.ivySettings", id="option-repositories-password",
-    ),
-    row(
-        OptionError, replay_with(kafka_timeout=0), "kafka_timeout must be a number of seconds greater than 0", "got 0",
-        id="option-timeout",
-    ),
-    row(
-        OptionError, replay_with(progress_seconds="soon"), "progress_seconds must be a number", "got 'soon'",
-        id="option-progress",
-    ),
+    row(OptionError, replay(conf=["spark.speculation"]), "conf must map", "got ['spark.speculation']"),
+    row(OptionError, replay(deploy_mode="Cluster"), "deploy_mode must be 'client' or 'cluster'", "got 'Cluster'"),
+    row(OptionError, replay(repositories="https://me:hunter2@maven.example.com"), "repositories must have no password"),
+    row(OptionError, replay(kafka_timeout=0), "kafka_timeout must be a number of seconds greater than 0", "got 0"),
     # Connections and brokers
+    row(ConnectionConfigError, replay(source_conn_id=NOWHERE), "'nowhere' does not exist", "AIRFLOW_CONN_NOWHERE"),
+    row(ConnectionConfigError, replay(target_conn_id=NOWHERE), "Kafka connection 'nowhere' does not exist"),
+    row(ConnectionConfigError, replay(spark_conn_id=NOWHERE), "Spark connection 'nowhere' does not exist"),
+    row(ConnectionConfigError, connected("kafka_list", lambda _: '["broker-1:9092"]'), "JSON object", "got a list"),
+    row(ConnectionConfigError, connected("kafka_bare", lambda _: {"client.id": "x"}), "bootstrap.servers", "Add it"),
+    row(BrokerUnavailableError, connected("kafka_dead", _closed, kafka_timeout=2), "127.0.0.1:{closed_port}", "are up"),
     row(
-        InvalidInputError, replay_with(source_conn_id=None), "source_conn_id must be text", "got None",
-        id="connection-none",
+        BrokerUnavailableError,
+        connected("kafka_dead", _closed, source_conn_id="kafka_default", target_conn_id="kafka_dead", kafka_timeout=2),
+        "127.0.0.1:{closed_port}", "'kafka_dead'",
     ),
-    row(
-        ConnectionConfigError, connection_of_a_list, "'kafka_list'", "JSON object", "got a list",
-        id="connection-of-a-list",
-    ),
-    row(
-        ConnectionConfigError, replay_with(source_conn_id="nowhere"), "Kafka connection 'nowhere' does not exist",
-        "AIRFLOW_CONN_NOWHERE", id="connection-missing",
-    ),
-    row(
-        ConnectionConfigError, replay_with(target_conn_id="nowhere"), "Kafka connection 'nowhere' does not exist",
-        id="connection-of-the-target-missing",
-    ),
-    row(
-        ConnectionConfigError, connection_without_servers, "'kafka_bare'", "bootstrap.servers", "Add it",
-        id="connection-without-servers",
-    ),
-    row(
-        ConnectionConfigError, property_without_counterpart, "'kafka_odd' sets 'plugin.library.paths'",
-        "no counterpart", id="connection-not-translatable",
-    ),
-    row(
-        ConnectionConfigError, replay_with(spark_conn_id="nowhere"), "Spark connection 'nowhere' does not exist",
-        "AIRFLOW_CONN_NOWHERE", id="connection-of-spark-missing",
-    ),
-    row(
-        BrokerUnavailableError, dead_broker, "127.0.0.1:{closed_port}", "'kafka_dead'", "Check that the brokers are up",
-        id="broker-down",
-    ),
-    row(
-        BrokerUnavailableError, dead_target_broker, "127.0.0.1:{closed_port}", "'kafka_dead'",
-        id="broker-of-the-target-down",
-    ),
-    row(
-        BrokerAuthenticationError, wrong_password, "refused the user or the password", "'kafka_wrong'", "sasl.password",
-        id="broker-wrong-credentials",
-    ),
-    row(
-        BrokerTlsError, unknown_authority, "signed by an unknown authority (CA)", "'kafka_ca'", "ssl.ca.location",
-        id="broker-of-an-unknown-authority",
-    ),
-    row(
-        BrokerTlsError, expired_certificate, "certificate that the broker shows", "has expired", "'kafka_expired'",
-        "Renew it on the broker", id="broker-with-an-expired-certificate",
-    ),
-    row(
-        BrokerTlsError, certificate_of_another_host, "for another host name", "localhost", "'kafka_host'",
-        "advertised.listeners", id="broker-with-a-certificate-of-another-host",
-    ),
-    row(
-        ConnectionConfigError, keytab_of_another, "'kafka_keytab' must hold keys of 'copier@TEST.LOCAL'",
-        "{folder}/copier.keytab has none of them", "Compare sasl.kerberos.principal with `klist -k",
-        id="connection-with-a-keytab-of-another",
-    ),
-    row(
-        ConnectionConfigError, unreadable_file, "ssl.ca.location of connection 'kafka_unreadable'",
-        "{folder}/ca.crt: Permission denied", f"user {os.geteuid()}", "the permission",
-        id="connection-with-an-unreadable-file",
-    ),
+    row(BrokerAuthenticationError, connected("kafka_wrong", _wrong_password), "refused the user", "sasl.password"),
+    row(BrokerTlsError, connected("kafka_ca", _unknown_authority), "an unknown authority (CA)", "ssl.ca.location"),
     # Spark
-    row(JavaNotFoundError, no_java, "Java 17 or newer", "JAVA_HOME='{folder}'", "Install one", id="no-java"),
-    row(
-        SparkSubmitNotFoundError, no_spark_submit, "'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]",
-        id="no-spark-submit",
-    ),
-    row(
-        JarError, no_connector_for_this_spark, "spark-sql-kafka-0-10_2.13:9.9.9", MAVEN_REPOSITORY.variable,
-        id="no-connector-for-this-spark",
-    ),
-    row(
-        OptionError, setting(CACHE_FOLDER, "cache"), "[kafka_spark] cache_folder", "absolute path", "got 'cache'",
-        id="cache-folder-relative",
-    ),
-    row(
-        OptionError, setting(CLASS_ARCHIVE, "maybe"), "[kafka_spark] class_archive", "True or False", "got 'maybe'",
-        id="class-archive-neither-on-nor-off",
-    ),
-    row(
-        OptionError, mirror_by_plain_http, "[kafka_spark] maven_repository",
-        "an https or file URL", "[kafka_spark] maven_http_hosts", "got the scheme 'http'",
-        id="maven-repository-by-plain-http",
-    ),
-    row(
-        JarError, connector_that_others_may_write, "kafka_connector", "{folder}/jars must belong to this user",
-        "mode 0777", "chmod go-w {folder}/jars", id="connector-that-others-may-write",
-    ),
-    row(
-        JarError, empty_connector_folder, "kafka_connector", "{folder}/jars", "Maven coordinate",
-        id="empty-connector-folder",
-    ),
-    row(
-        JarError, unreadable_jars, "must be readable", "{folder}/jars/spark-sql-kafka", "permissions",
-        id="unreadable-jars",
-    ),
-    row(
-        ReportLocationError, replay_with(deploy_mode="cluster"), "report_location", "got none", "'spark_default'",
-        id="cluster-mode-without-report-location",
-    ),
+    row(JavaNotFoundError, no_java, "Java 17 or newer", "JAVA_HOME='{folder}'", "Install one"),
+    row(SparkSubmitNotFoundError, replay(spark_binary="spark3-submit"), "SPARK_HOME", "kafka-spark[spark4]"),
+    row(JarError, no_connector_for_this_spark, "spark-sql-kafka-0-10_2.13:9.9.9", MAVEN_REPOSITORY.variable),
+    row(OptionError, relative_cache, "[kafka_spark] cache_folder", "absolute path", "got 'cache'"),
+    row(JarError, connector_that_others_may_write, "jars must belong to this user", "chmod go-w {folder}/jars"),
+    row(ReportLocationError, replay(deploy_mode="cluster"), "report_location", "got none", "'spark_default'"),
 ]  # fmt: skip
 
 
@@ -877,7 +397,7 @@ def test_bad_input(
 def test_a_good_input_reaches_spark(kafka: KafkaBroker, world: World, recording_spark: RecordingSpark) -> None:
     """The proof that the table above would notice a start of Spark."""
     with pytest.raises(JobReportMissingError):
-        operator_of(replay_with()(world)).execute(task_context())  # type: ignore[arg-type]
+        operator_of(replay()(world)).execute(task_context())  # type: ignore[arg-type]
 
     assert [request.ranges for request in recording_spark.requests] == [(f"{world.source}:1:0:10",)]
 
