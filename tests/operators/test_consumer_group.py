@@ -16,7 +16,6 @@ from airflow_provider_kafka_spark.clients import group_translation
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.errors import (
     ConsumerGroupActiveError,
-    ConsumerGroupError,
     GroupOffsetsError,
     InvalidInputError,
     KafkaSparkError,
@@ -28,6 +27,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators import consumer_group
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.consumer_group import PLAN_ONLY, TranslateGroupOffsetsOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -94,8 +94,15 @@ def scene(kafka: KafkaBroker, topic: TopicFactory) -> Scene:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("preserve_partition", [True, False])
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize(
+    ("preserve_partition", "delivery"),
+    [
+        (True, "at_least_once"),
+        (False, "exactly_once"),
+        pytest.param(True, "exactly_once", marks=pytest.mark.long),
+        pytest.param(False, "at_least_once", marks=pytest.mark.long),
+    ],
+)
 def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
     scene: Scene, in_process_spark: InProcessSpark, preserve_partition: bool, delivery: str
 ) -> None:
@@ -128,7 +135,7 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("form", ["results", "json", "events"])
+@pytest.mark.parametrize("form", [pytest.param("results", marks=pytest.mark.long), "json", "events"])
 def test_segments_say_where_records_without_headers_are(
     scene: Scene, in_process_spark: InProcessSpark, form: str
 ) -> None:
@@ -188,7 +195,7 @@ def test_several_partitions_in_one_take_the_smallest_place_and_count_what_is_see
     assert scene.committed() == {0: 3, 1: 0}
 
 
-@pytest.mark.parametrize("block", [2, 3, 1_000])
+@pytest.mark.parametrize("block", [2, pytest.param(3, marks=pytest.mark.long), 1_000])
 def test_nothing_is_skipped_where_the_order_was_not_kept(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
@@ -337,16 +344,17 @@ def member_of() -> Iterator[Callable[[KafkaBroker, str, str, str], None]]:
         member.close()
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
 def test_an_active_group_gets_nothing(
     scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None], protocol: str
 ) -> None:
-    """Of either protocol; a plan says it in a warning."""
+    """Of either protocol; a plan says it in a warning, as it does of one that still consumes the source."""
     scene.produce({0: 3})
     scene.copied(*[(0, o) for o in range(3)])
     scene.commit({0: 1, 1: 0})
     other = f"{scene.group}-v2"
     member_of(scene.kafka, other, scene.target, protocol)
+    member_of(scene.kafka, scene.group, scene.source, protocol)
 
     with pytest.raises(ConsumerGroupActiveError, match=f"{other}.*must be EMPTY or not exist.*STABLE"):
         scene.translate(target_group_id=other)
@@ -354,35 +362,7 @@ def test_an_active_group_gets_nothing(
 
     assert plan["partitions"][0]["new"] == 1
     assert any("refused" in w for w in plan["warnings"])
-    assert scene.committed(other) == {}
-
-
-def test_a_group_that_still_consumes_the_source_is_in_a_warning(
-    scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None]
-) -> None:
-    scene.produce({0: 3})
-    scene.copied(*[(0, o) for o in range(3)])
-    scene.commit({0: 1, 1: 0})
-    member_of(scene.kafka, scene.group, scene.source, "classic")
-    other = f"{scene.group}-v2"
-
-    result = scene.translate(target_group_id=other)
-
-    assert any("STABLE on the source: what it consumes from now on is seen again" in w for w in result["warnings"])
-    assert scene.committed(other) == {0: 1, 1: 0}
-
-
-def test_a_member_that_comes_while_the_target_is_read_is_noticed(
-    scene: Scene, member_of: Callable[[KafkaBroker, str, str, str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene.produce({0: 3})
-    scene.copied(*[(0, o) for o in range(3)])
-    scene.commit({0: 1, 1: 0})
-    other = f"{scene.group}-v2"
-    _meanwhile(monkeypatch, lambda: member_of(scene.kafka, other, scene.target, "classic"))
-
-    with pytest.raises(ConsumerGroupError):
-        scene.translate(target_group_id=other)
+    assert any("STABLE on the source: what it consumes from now on is seen again" in w for w in plan["warnings"])
     assert scene.committed(other) == {}
 
 
@@ -391,24 +371,15 @@ def test_a_target_that_is_recreated_while_it_is_read_is_noticed(scene: Scene, mo
     scene.copied(*[(0, o) for o in range(3)])
     scene.commit({0: 1, 1: 0})
 
-    def recreate() -> None:
+    def translate(*arguments: Any) -> None:
+        group_translation.translate(*arguments)
         scene.kafka.delete_topic(scene.target)
         scene.kafka.create_topic(scene.target, 2)
 
-    _meanwhile(monkeypatch, recreate)
+    monkeypatch.setattr(consumer_group, "translate", translate)
     with pytest.raises(TargetRecreatedError):
         scene.translate()
     assert scene.committed() == {}
-
-
-def _meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
-    from airflow_provider_kafka_spark.operators import consumer_group
-
-    def translate(*arguments: Any) -> None:
-        group_translation.translate(*arguments)
-        happens()
-
-    monkeypatch.setattr(consumer_group, "translate", translate)
 
 
 def test_topics_are_those_that_the_group_has_committed(scene: Scene, topic: TopicFactory) -> None:
@@ -445,51 +416,36 @@ def _beyond_the_end(scene: Scene) -> dict[str, Any]:
     return {}
 
 
-BAD = [
-    pytest.param(
-        GroupOffsetsError, _without_provenance, "provenance='headers', or that the segments", id="no-provenance"
-    ),
-    pytest.param(GroupOffsetsError, _without_commits, "does not exist, or its offsets have expired", id="no-group"),
-    pytest.param(GroupOffsetsError, _beyond_the_end, "at or before the end", id="beyond-the-end"),
-    pytest.param(
-        GroupOffsetsError, lambda s: {"topics": [s.target], "topic_map": {s.target: "x"}}, "it has none", id="no-commit"
-    ),
-    pytest.param(UnknownTopicError, lambda _: {"topics": ["nowhere"]}, "nowhere", id="unknown-topic"),
-    pytest.param(TargetError, lambda _: {"topic_map": None}, "another topic than its source", id="no-target"),
-    pytest.param(TargetError, lambda _: {"target_topic": "x"}, "at most one of", id="two-targets"),
-    pytest.param(TargetError, lambda s: {"topic_map": {s.source: "nowhere"}}, "does not exist", id="unknown-target"),
-    pytest.param(
-        TargetError, lambda s: {"topics": [s.source], "topic_map": {"x": "y"}}, "has none for", id="unmapped-topic"
-    ),
-    pytest.param(TargetError, lambda _: {"topic_map": {"a b": "y"}}, "got 'a b'", id="map-name"),
-    pytest.param(TargetError, lambda _: {"topic_map": {}}, "must map source topics", id="map-empty"),
-    pytest.param(InvalidInputError, lambda _: {"topic_map": "{"}, "must be JSON", id="map-no-json"),
-    pytest.param(TargetError, lambda _: {"topic_map": None, "target_topic": 7}, "got 7", id="target-number"),
-    pytest.param(InvalidInputError, lambda _: {"group_id": " "}, "name of a consumer group", id="group-blank"),
-    pytest.param(InvalidInputError, lambda _: {"source_conn_id": None}, "source_conn_id must be", id="conn-none"),
-    pytest.param(OptionError, lambda _: {"kafka_timeout": 0}, "kafka_timeout must be", id="timeout"),
-    pytest.param(OptionError, lambda _: {"plan_only": "{{ 'maybe' }}"}, "plan_only must be", id="plan-only"),
-    pytest.param(OptionError, lambda _: {"fail_on_data_loss": "{{ '' }}"}, "fail_on_data_loss must", id="data-loss"),
-    pytest.param(InvalidInputError, lambda _: {"topics": []}, "must be a list of names", id="topics-empty"),
-    pytest.param(
-        InvalidInputError, lambda _: {"of": {"records_written": 3}}, "1 of 1 have no segments", id="of-headers"
-    ),
-    pytest.param(InvalidInputError, lambda _: {"of": []}, "of must be the result of a copy", id="of-empty"),
-    pytest.param(InvalidInputError, lambda _: {"of": "{"}, "of must be the result of a copy", id="of-no-json"),
-    pytest.param(InvalidInputError, lambda _: {"of": {"segments": [{}]}}, "reading it failed", id="of-malformed"),
+BAD: list[tuple[type[KafkaSparkError], Callable[[Scene], dict[str, Any]], str]] = [
+    (GroupOffsetsError, _without_commits, "does not exist, or its offsets have expired"),
+    (GroupOffsetsError, lambda s: {"topics": [s.target], "topic_map": {s.target: "x"}}, "it has none"),
+    (UnknownTopicError, lambda _: {"topics": ["nowhere"]}, "nowhere"),
+    (TargetError, lambda _: {"topic_map": None}, "another topic than its source"),
+    (TargetError, lambda _: {"target_topic": "x"}, "at most one of"),
+    (TargetError, lambda s: {"topic_map": {s.source: "nowhere"}}, "does not exist"),
+    (TargetError, lambda s: {"topics": [s.source], "topic_map": {"x": "y"}}, "has none for"),
+    (InvalidInputError, lambda _: {"topic_map": "{"}, "must be JSON"),
+    (TargetError, lambda _: {"topic_map": None, "target_topic": 7}, "got 7"),
+    (InvalidInputError, lambda _: {"group_id": " "}, "name of a consumer group"),
+    (InvalidInputError, lambda _: {"source_conn_id": None}, "source_conn_id must be"),
+    (OptionError, lambda _: {"plan_only": "{{ 'maybe' }}"}, "plan_only must be"),
+    (InvalidInputError, lambda _: {"topics": []}, "must be a list of names"),
+    (InvalidInputError, lambda _: {"of": {"records_written": 3}}, "1 of 1 have no segments"),
+    (InvalidInputError, lambda _: {"of": "{"}, "of must be the result of a copy"),
+    (InvalidInputError, lambda _: {"of": {"segments": [{}]}}, "reading it failed"),
+    (GroupOffsetsError, _without_provenance, "provenance='headers', or that the segments"),
+    (GroupOffsetsError, _beyond_the_end, "at or before the end"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "make", "says"), BAD)
-def test_bad_input(
-    scene: Scene, kind: type[KafkaSparkError], make: Callable[[Scene], dict[str, Any]], says: str
-) -> None:
+def test_bad_input(scene: Scene) -> None:
     """One error of its own class, and nothing is committed."""
     scene.produce({0: 3})
     scene.commit({0: 1})
-    with pytest.raises(AirflowFailException) as raised:
-        scene.translate(**make(scene))
+    for kind, make, says in BAD:
+        with pytest.raises(AirflowFailException) as raised:
+            scene.translate(**make(scene))
 
-    assert str(raised.value).startswith(f"{kind.__name__}: ") or isinstance(raised.value.__cause__, kind)
-    assert says in str(raised.value)
-    assert scene.committed() == {}
+        assert str(raised.value).startswith(f"{kind.__name__}: ") or isinstance(raised.value.__cause__, kind)
+        assert says in str(raised.value)
+        assert scene.committed() == {}
