@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,43 +15,25 @@ from py4j.protocol import Py4JJavaError
 from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.airflow_fakes import task_context
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import Batch, CopyTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-class Task:
-    """A task that copies ``source`` to ``target``, and its tries."""
+class Task(CopyTask):
+    """A task that copies the source to the target, and announces it."""
 
-    def __init__(self, kafka: KafkaBroker, source: str, target: str, **parameters: Any) -> None:
-        self.kafka, self.source, self.target, self.parameters = kafka, source, target, parameters
-        self.store, self.asset = TaskStateStore(), Asset("copied")
-        self.clears = -1
+    asset = Asset("copied")
 
-    def clear(self, *, succeeds: bool = True, **parameters: Any) -> dict[str, Any]:
-        """The first run, and then each time one more."""
-        self.clears += 1
-        return self.attempt(self.clears + 1, succeeds=succeeds, **parameters)
-
-    def attempt(self, number: int, *, succeeds: bool = True, **parameters: Any) -> dict[str, Any]:
-        given = {"target_topic": self.target, **self.parameters, **parameters}
-        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[self.source], outlets=[self.asset], **given)
-        ti = Try(try_number=number, max_tries=self.clears)
-        context = task_context(self.store, clear_number=self.clears, ti=ti)
-        result = operator.execute(context)  # type: ignore[arg-type]
-        self.announced = context["outlet_events"][self.asset].extra if self.asset in operator.outlets else None
-        if succeeds:
-            for callback in operator.on_success_callback:
-                callback({"task": operator, **context})  # type: ignore[arg-type]
-        return result
-
-    def values(self) -> Counter[bytes]:
-        return Counter(record.value or b"" for record in self.kafka.consume(self.target))
+    @property
+    def announced(self) -> dict[str, Any] | None:
+        """What the event of the last run says, if there is one."""
+        extra: dict[str, Any] = self.event(self.asset).extra
+        return extra if self.asset in self.operator.outlets else None
 
 
 def numbered(first: int, last: int) -> list[Record]:
@@ -62,20 +45,19 @@ def once(first: int, last: int) -> Counter[bytes]:
 
 
 @pytest.fixture
-def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark) -> Task:
+def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Task:
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
     kafka.produce(source, numbered(0, 10))
-    return Task(kafka, source, target)
+    given = {"target_topic": target, "outlets": [Task.asset]}
+    return Task(kafka, in_process_spark, tmp_path, [source], given)
 
 
 @pytest.mark.parametrize(
     "parameters",
     [
         pytest.param({}, id="exactly-once"),
-        pytest.param({"delivery": "at_least_once"}, id="at-least-once"),
-        pytest.param({"preserve_order": False, "max_records_per_partition": 2}, id="cut"),
-        pytest.param({"where": "offset > 0"}, id="filtered"),
-        pytest.param({"target_topic": None}, id="routed"),
+        pytest.param({"delivery": "at_least_once", "target_topic": None}, id="at-least-once-and-routed"),
+        pytest.param({"preserve_order": False, "max_records_per_partition": 2, "where": "offset > 0"}, id="cut"),
     ],
 )
 def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters: dict[str, Any]) -> None:
@@ -108,28 +90,29 @@ def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters:
         assert not places & {(r["partition"], n) for n in range(r["from_offset"], r["until_offset"])}
 
 
-@pytest.mark.parametrize("is_recreated", [False, True])
-def test_a_clear_writes_again_what_the_target_has_lost(task: Task, is_recreated: bool) -> None:
+def test_a_clear_writes_again_what_the_target_has_lost(task: Task) -> None:
     task.clear(preserve_partition=True)
-    if is_recreated:
-        task.kafka.delete_topic(task.target)
-        task.kafka.create_topic(task.target, 2)
-    else:
-        task.kafka.delete_records(task.target, {0: 3})
-    left = task.values()
+    losses = (lambda: task.kafka.delete_records(task.target, {0: 3}), lambda: task.recreate(task.target))
+    for lose, left in zip(losses, (7, 0), strict=True):
+        lose()
 
-    result = task.clear(preserve_partition=True)
+        result = task.clear(preserve_partition=True)
 
-    assert task.values() == once(0, 10)
-    assert result["delivered_before"] == left.total()
-    assert task.announced is not None
+        assert task.values() == once(0, 10)
+        assert result["delivered_before"] == left
+        assert task.announced is not None
 
 
 @pytest.mark.parametrize(
     ("parameters", "policy"),
     [
         pytest.param({"provenance": None}, "delete", id="no-header"),
-        pytest.param({"provenance": None, "delivery": "at_least_once"}, "delete", id="no-header-and-plain"),
+        pytest.param(
+            {"provenance": None, "delivery": "at_least_once"},
+            "delete",
+            id="no-header-and-plain",
+            marks=pytest.mark.long,
+        ),
         pytest.param({}, "compact", id="compacted"),
     ],
 )
@@ -180,16 +163,16 @@ def test_a_clear_may_be_refused(task: Task) -> None:
 
 def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """It announces what no event has announced, although the clear's first try has written it."""
-    task.parameters["preserve_partition"] = True
+    task.given["preserve_partition"] = True
     task.clear()
     first_targets = task.announced["target_ranges"] if task.announced else []
     task.kafka.produce(task.source, numbered(10, 16))
     with monkeypatch.context() as patch:
-        patch.setattr(KafkaToKafkaBatchOperator, "_collect", _fail)
+        patch.setattr(Batch, "_collect", _fail)
         with pytest.raises(RuntimeError, match="the worker is gone"):
             task.clear()
     task.kafka.produce(task.target, [Record(value=b"other", partition=p) for p in (0, 1)])
-    result = task.attempt(task.clears + 2)
+    result = task.succeed()
 
     assert task.values() == once(0, 16) + Counter({b"other": 2})
     assert (result["delivered_before"], result["records_written"]) == (16, 16)
@@ -206,10 +189,10 @@ def _fail(*_: object, **__: object) -> None:
 def test_a_clear_after_a_first_try_that_submitted_nothing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run then is that of a mark, if there is one; a clear still knows what it delivered."""
     with monkeypatch.context() as patch:
-        patch.setattr(KafkaToKafkaBatchOperator, "_submit", _fail)
+        patch.setattr(Batch, "_submit", _fail)
         with pytest.raises(RuntimeError, match="the worker is gone"):
             task.clear()
-    task.attempt(2)
+    task.succeed()
     cleared = task.clear()
 
     assert task.values() == once(0, 10)
@@ -218,12 +201,11 @@ def test_a_clear_after_a_first_try_that_submitted_nothing(task: Task, monkeypatc
 
 def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(KafkaToKafkaBatchOperator, "_collect", _fail)
+        patch.setattr(Batch, "_collect", _fail)
         with pytest.raises(RuntimeError, match="the worker is gone"):
             task.clear()
-    task.kafka.delete_topic(task.target)
-    task.kafka.create_topic(task.target, 2)
-    task.attempt(2)
+    task.recreate(task.target)
+    task.succeed()
     cleared = task.clear()
 
     assert task.values() == once(0, 10)
@@ -242,17 +224,17 @@ def refused_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("refused_mark")
-@pytest.mark.parametrize("has_header", [True, False])
+@pytest.mark.parametrize("has_header", [pytest.param(True, marks=pytest.mark.long), False])
 def test_without_a_mark_nothing_counts_as_proved_that_was_not(
     task: Task, monkeypatch: pytest.MonkeyPatch, has_header: bool
 ) -> None:
     """The first try has written nothing; a clear of the second finds the proof, and with more records it is another."""
-    task.parameters |= {"delivery": "at_least_once", "provenance": "headers" if has_header else None}
+    task.given |= {"delivery": "at_least_once", "provenance": "headers" if has_header else None}
     with monkeypatch.context() as patch:
         patch.setattr(batch, "write_records", _fail)
         with pytest.raises(Exception, match="the worker is gone"):
             task.clear()
-    task.attempt(2)
+    task.succeed()
     retried = task.values()
     task.clear()
     cleared = task.values()
@@ -268,13 +250,13 @@ def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first try submitted nothing, so the second one began a run that no mark names."""
-    task.parameters["delivery"] = "at_least_once"
-    for number, step in enumerate(("_submit", "_collect"), 1):
+    task.given["delivery"] = "at_least_once"
+    for step in ("_submit", "_collect"):
         with monkeypatch.context() as patch:
-            patch.setattr(KafkaToKafkaBatchOperator, step, _fail)
+            patch.setattr(Batch, step, _fail)
             with pytest.raises(RuntimeError, match="the worker is gone"):
-                task.clear() if number == 1 else task.attempt(number)
-    result = task.attempt(3)
+                task.succeed()
+    result = task.succeed()
 
     assert task.values() == once(0, 10)
     assert result["delivered_before"] == 10
@@ -298,7 +280,7 @@ def test_a_clear_without_the_state(task: Task, has_mark: bool) -> None:
 
 
 def test_a_stream_takes_no_other_way(tmp_path: Any) -> None:
-    operator = KafkaToKafkaAvailableNowOperator(
+    operator = Stream(
         task_id="task", topics=["a"], target_topic="b", checkpoint_location=str(tmp_path), on_rerun="copy_again"
     )
     with pytest.raises(AirflowFailException, match="on_rerun of a stream must be 'missing_only'"):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,23 +14,20 @@ from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
-from airflow_provider_kafka_spark.operators import bounded_copy, proof
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.operators import proof
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import Batch, CopyTask, Replay, Stream
 from tests.operators.test_job_bundle import Planner
 from tests.operators.test_job_bundle import run as run_bundle
-from tests.operators.test_pause import Consumers, in_background
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-DELIVERIES = pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+AT_LEAST_ONCE = pytest.param("at_least_once", marks=pytest.mark.long)
+#: What at least once does otherwise is in the tests of retries and clears.
+DELIVERIES = pytest.mark.parametrize("delivery", ["exactly_once", AT_LEAST_ONCE])
 PASSES = "Passes the source's record batches on as they are."
-TOO_LARGE = "larger than max.message.bytes of the target"
 
 
 def numbered(first: int, last: int, partitions: int = 2) -> list[Record]:
@@ -67,57 +61,12 @@ def assert_mapped(kafka: KafkaBroker, result: dict[str, Any]) -> None:
     assert len(dict(mapped)) == len(mapped) == result["records_written"] + finished
 
 
-@dataclass
-class Task:
-    """A task that copies a source of two partitions by batches, and its tries."""
-
-    kafka: KafkaBroker
-    source: str
-    target: str
-    checkpoint: Path
-    store: TaskStateStore = field(default_factory=TaskStateStore)
-    number: int = 0
-    clears: int = 0
-    operator: Any = None
-    context: dict[str, Any] = field(default_factory=dict)
-
-    def run(
-        self, kind: type = KafkaToKafkaBatchOperator, without: Sequence[str] = (), **parameters: Any
-    ) -> dict[str, Any]:
-        """The next try.
-
-        :param without: parameters that are not given, which are by default.
-        """
-        given: dict[str, Any] = {"topics": [self.source], "target_topic": self.target}
-        given |= {"provenance": "segments", "preserve_partition": True}
-        if kind is KafkaToKafkaAvailableNowOperator:
-            given |= {"checkpoint_location": str(self.checkpoint), "starting_offsets": "earliest"}
-        given = {name: value for name, value in (given | parameters).items() if name not in without}
-        self.number += 1
-        self.operator = kind(task_id="task", **given)
-        self.context = task_context(
-            self.store, clear_number=self.clears, ti=Try(try_number=self.number, max_tries=self.number)
-        )
-        result: dict[str, Any] = self.operator.execute(self.context)
-        return result
-
-    def clear(self, **parameters: Any) -> dict[str, Any]:
-        """A run that succeeds, and then each time a clear."""
-        result = self.run(**parameters)
-        for callback in self.operator.on_success_callback:
-            callback({"task": self.operator, **self.context})
-        self.clears += 1
-        return result
-
-    def values(self) -> Counter[bytes]:
-        return Counter(record.value or b"" for record in self.kafka.consume(self.target))
-
-
 @pytest.fixture
-def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Task:
+def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> CopyTask:
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
     produce(kafka, source, numbered(0, 400))
-    return Task(kafka, source, target, tmp_path / "checkpoint")
+    given = {"target_topic": target, "provenance": "segments", "preserve_partition": True}
+    return CopyTask(kafka, in_process_spark, tmp_path, [source], given)
 
 
 @pytest.fixture
@@ -127,18 +76,14 @@ def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @DELIVERIES
-def test_a_stream(task: Task, delivery: str) -> None:
+def test_a_stream(task: CopyTask, delivery: str) -> None:
     """Its batches end inside of record batches; one without its commit, as after a crash, is finished."""
-    given: dict[str, Any] = {
-        "kind": KafkaToKafkaAvailableNowOperator,
-        "max_offsets_per_trigger": 150,
-        "delivery": delivery,
-    }
+    given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 150, "delivery": delivery}
     first = task.run(**given)
     copied = task.values()
     (task.checkpoint / "generation-0" / "commits" / "2").unlink()
     produce(task.kafka, task.source, numbered(400, 500))
-    task.clears = 1
+    task.clears += 1
     second = task.run(**given)
 
     assert [b["records_written"] for b in first["batches"]] == [150, 150, 100]
@@ -157,9 +102,16 @@ def test_a_stream(task: Task, delivery: str) -> None:
 
 
 @pytest.mark.usefixtures("small_commits")
-@pytest.mark.parametrize("kind", [KafkaToKafkaBatchOperator, KafkaToKafkaAvailableNowOperator], ids=["batch", "stream"])
-@DELIVERIES
-def test_a_retry_after_a_failure_in_the_middle(task: Task, kind: type, delivery: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "delivery"),
+    [
+        (Batch, "exactly_once"),
+        (Batch, "at_least_once"),
+        (Stream, "exactly_once"),
+        pytest.param(Stream, "at_least_once", marks=pytest.mark.long),
+    ],
+)
+def test_a_retry_after_a_failure_in_the_middle(task: CopyTask, kind: type, delivery: str) -> None:
     """A record is refused. What was committed before it is not written again, where anything is committed."""
     large = Record(b"large", os.urandom(50_000), partition=1)
     produce(task.kafka, task.source, [large])
@@ -183,9 +135,16 @@ def test_a_retry_after_a_failure_in_the_middle(task: Task, kind: type, delivery:
         assert task.values() == expected + before
 
 
-@DELIVERIES
-@pytest.mark.parametrize("on_rerun", ["missing_only", "copy_again"])
-def test_a_clear_after_a_success(task: Task, delivery: str, on_rerun: str) -> None:
+@pytest.mark.parametrize(
+    ("delivery", "on_rerun"),
+    [
+        ("exactly_once", "missing_only"),
+        ("at_least_once", "missing_only"),
+        pytest.param("exactly_once", "copy_again", marks=pytest.mark.long),
+        pytest.param("at_least_once", "copy_again", marks=pytest.mark.long),
+    ],
+)
+def test_a_clear_after_a_success(task: CopyTask, delivery: str, on_rerun: str) -> None:
     """The target says of no record where it came from: the proof of the same plan counts, and nothing is written. Where
     the plan is another one, only exactly once goes on after what was proved.
     """
@@ -209,29 +168,23 @@ def test_a_clear_after_a_success(task: Task, delivery: str, on_rerun: str) -> No
     assert not is_same or again["segments"] == first["segments"]
 
 
-def test_a_plan_says_which_way_it_takes(task: Task) -> None:
+def test_a_plan_says_which_way_it_takes(task: CopyTask) -> None:
     """The task that carries it out takes the same."""
     plan = task.run(plan_only=True)
-    task.kafka.alter_topic(task.target, {"cleanup.policy": "compact"})
-    compacted = task.run(plan_only=True)
-    task.kafka.alter_topic(task.target, {"cleanup.policy": "delete"})
-
-    planned = ("topics", "target_topic", "provenance", "preserve_partition")
-    result = task.run(ReplayOffsetRangesOperator, planned, plan=plan)
+    result = task.run(Replay, plan=plan)
 
     assert PASSES in plan["text"]
-    assert "Reads record by record, because of cleanup.policy=compact" in compacted["text"]
     assert result["batches_passed"] > 0
     assert_mapped(task.kafka, result)
 
 
 @DELIVERIES
-def test_ranges_that_are_cut(task: Task, delivery: str) -> None:
+def test_ranges_that_are_cut(task: CopyTask, delivery: str) -> None:
     """Pieces begin and end inside of batches, and two are copied at a time, in any order."""
     ranges = [f"{task.source}:0:5:190", f"{task.source}:1:30:33", f"{task.source}:1:40:200"]
     cut = {"max_records_per_partition": 50, "preserve_order": False, "delivery": delivery}
 
-    result = task.run(ReplayOffsetRangesOperator, ["topics"], offset_ranges=ranges, **cut)
+    result = task.run(Replay, offset_ranges=ranges, **cut)
 
     wanted = [*range(10, 380, 2), *range(61, 67, 2), *range(81, 400, 2)]
     assert task.values() == Counter(b"%d" % i for i in wanted)
@@ -239,31 +192,24 @@ def test_ranges_that_are_cut(task: Task, delivery: str) -> None:
     assert_mapped(task.kafka, result)
 
 
-@DELIVERIES
-def test_a_target_that_takes_only_small_batches(task: Task, delivery: str) -> None:
-    """Larger ones are taken apart, the others are passed on."""
-    produce(task.kafka, task.source, [Record(b"k", os.urandom(500), partition=0) for _ in range(20)])
-    produce(task.kafka, task.source, numbered(400, 440))
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "5000"})
-
-    result = task.run(delivery=delivery, sink_options={"kafka.batch.size": 4_000})
-
-    assert result["records_written"] == 460
-    assert result["batches_passed"] > 0
-    assert any(f"20 because their batches are {TOO_LARGE}" in warning for warning in result["warnings"])
-    assert_mapped(task.kafka, result)
-
-
 @pytest.mark.parametrize(
     ("config", "sink_options", "because"),
     [
-        pytest.param({"compression.type": "gzip"}, {}, "compression.type=gzip of ", id="of-the-target"),
+        pytest.param({"compression.type": "gzip"}, {}, "compression.type=gzip of ", id="compression"),
+        # It would refuse a whole batch for one record without a key.
+        pytest.param({"cleanup.policy": "compact"}, {}, "cleanup.policy=compact of ", id="compacted"),
         pytest.param(
-            {}, {"kafka.compression.lz4.level": 12}, "kafka.compression.lz4.level in sink_options", id="level"
+            {},
+            {"kafka.compression.lz4.level": 12},
+            "kafka.compression.lz4.level in sink_options",
+            id="level",
+            marks=pytest.mark.long,
         ),
     ],
 )
-def test_another_compression(task: Task, config: dict[str, str], sink_options: dict[str, Any], because: str) -> None:
+def test_a_target_of_another_kind(
+    task: CopyTask, config: dict[str, str], sink_options: dict[str, Any], because: str
+) -> None:
     """The plan and the job say so, and no batch is passed on."""
     if config:
         task.kafka.alter_topic(task.target, config)
@@ -275,31 +221,33 @@ def test_another_compression(task: Task, config: dict[str, str], sink_options: d
     assert (result["batches_passed"], task.values()) == (0, once(0, 400))
     (warning,) = [w for w in result["warnings"] if w.startswith("passes_batches=False")]
     assert because in warning
+    assert_mapped(task.kafka, result)
 
 
-@DELIVERIES
-def test_a_compacted_target(task: Task, delivery: str) -> None:
-    """It would refuse a whole batch for one record without a key: each is read, and the result says so."""
-    task.kafka.alter_topic(task.target, {"cleanup.policy": "compact"})
+def test_a_target_that_takes_only_small_batches(task: CopyTask) -> None:
+    """Larger ones are taken apart, the others are passed on."""
+    produce(task.kafka, task.source, [Record(b"k", os.urandom(500), partition=0) for _ in range(20)])
+    produce(task.kafka, task.source, numbered(400, 440))
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "5000"})
 
-    result = task.run(delivery=delivery)
+    result = task.run(sink_options={"kafka.batch.size": 4_000})
 
-    assert (result["batches_passed"], result["records_written"]) == (0, 400)
-    (warning,) = [w for w in result["warnings"] if w.startswith("passes_batches=False")]
-    assert f"cleanup.policy=compact of {task.target}" in warning
-    assert task.values() == once(0, 400)
+    assert result["records_written"] == 460
+    assert result["batches_passed"] > 0
+    larger = "20 because their batches are larger than max.message.bytes of the target"
+    assert any(larger in warning for warning in result["warnings"])
     assert_mapped(task.kafka, result)
 
 
 @DELIVERIES
-def test_several_topics_into_new_ones(task: Task, topic: TopicFactory, delivery: str) -> None:
+def test_several_topics_into_new_ones(task: CopyTask, topic: TopicFactory, delivery: str) -> None:
     """Each target is made like its source; the segments name both."""
     other = topic(3, suffix="other")
     produce(task.kafka, other, numbered(1000, 1300, 3))
     names = {task.source: f"made-{uuid4().hex[:8]}", other: f"made-{uuid4().hex[:8]}"}
     new: dict[str, Any] = {"topic_map": names, "create_target_topics": True}
 
-    result = task.run(without=["target_topic"], topics=list(names), delivery=delivery, **new)
+    result = task.run(target_topic=None, topics=list(names), delivery=delivery, **new)
 
     for source, target in names.items():
         content = [[r._replace(offset=None) for r in task.kafka.consume(name)] for name in (source, target)]
@@ -310,34 +258,7 @@ def test_several_topics_into_new_ones(task: Task, topic: TopicFactory, delivery:
     assert result["batches_passed"] > 0
 
 
-@DELIVERIES
-def test_it_pauses_while_the_group_is_behind(
-    task: Task, kafka: KafkaBroker, delivery: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Batches are waited for as records are."""
-    produce(kafka, task.source, [Record(value=b"%d" % i, partition=0) for i in range(400, 6_400)])
-    consumers = Consumers(kafka, task.target)
-    consumers.commit(0)
-    pause = {"group_id": consumers.group_id, "max_lag": 500}
-    copy, results = in_background(
-        lambda: task.run(delivery=delivery, max_records_per_second=1_000, pause_while_lag=pause)
-    )
-
-    first = consumers.wait_until_quiet()
-    deadline = time.monotonic() + 120
-    while copy.is_alive() and time.monotonic() < deadline:
-        consumers.commit(consumers.end())
-        copy.join(0.2)
-
-    assert first < 6_200
-    (result,) = results
-    assert result["batches_passed"] > 0
-    assert task.values() == once(0, 6_400)
-    assert_mapped(kafka, result)
-    assert "Paused for the consumer group" in capfd.readouterr().err
-
-
-def test_a_job_of_another_operator(task: Task, in_process_spark: InProcessSpark, tmp_path: Path) -> None:
+def test_a_job_of_another_operator(task: CopyTask, in_process_spark: InProcessSpark, tmp_path: Path) -> None:
     """Its report has the segments too."""
     planner = Planner(task.kafka, task.source, task.target, tmp_path)
     bundle = planner.bundle(provenance="segments", preserve_partition=True)
@@ -350,18 +271,9 @@ def test_a_job_of_another_operator(task: Task, in_process_spark: InProcessSpark,
     assert_mapped(task.kafka, result)
 
 
-def test_without_segments(task: Task) -> None:
-    """``provenance=None`` passes batches on as well, and maps nothing."""
-    result = task.run(provenance=None)
-
-    assert result["batches_passed"] > 0
-    assert "segments" not in result
-    assert task.values() == once(0, 400)
-
-
-@pytest.mark.parametrize("provenance", ["segments", None])
+@pytest.mark.parametrize("provenance", [None, pytest.param("segments", marks=pytest.mark.long)])
 def test_a_broker_that_does_not_answer_the_worker_is_no_verdict(
-    task: Task, monkeypatch: pytest.MonkeyPatch, provenance: str | None
+    task: CopyTask, monkeypatch: pytest.MonkeyPatch, provenance: str | None
 ) -> None:
     """Everything was delivered, and the retry writes nothing: without headers it could not find what is there."""
 
@@ -377,54 +289,32 @@ def test_a_broker_that_does_not_answer_the_worker_is_no_verdict(
 
     assert task.values() == once(0, 400)
     assert (result["records_written"], result["delivered_before"]) == (400, 400)
+    assert ("segments" in result) is (provenance is not None)
     assert not any("written again" in warning for warning in result["warnings"])
 
 
-def test_a_topic_that_joins_a_pattern_changes_nothing_for_the_others(task: Task, topic: TopicFactory) -> None:
-    """After a success and a clear, and after a failure and a clear."""
-    prefix = f"joins-{uuid4().hex[:8]}"
-    for number, fails in enumerate([False, True, False]):
-        name = f"{prefix}-{number}"
-        task.kafka.create_topic(name, 2)
-        produce(task.kafka, name, numbered(number * 100, number * 100 + 100))
-        given: dict[str, Any] = {"topic_pattern": f"{prefix}.*", "without": ["topics"]}
-        if fails:
-            with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(bounded_copy, "proved_result", _die)
-                with pytest.raises(Exception, match="died"):
-                    task.run(**given)
-            task.clears += 1
-            continue
-        result = task.clear(**given)
-
-        assert task.values() == once(0, number * 100 + 100)
-        assert not any("written again" in warning for warning in result["warnings"])
-        assert_mapped(task.kafka, result)
-
-
-def test_a_clear_that_only_counts_and_dies(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clear_that_only_counts_and_dies(task: CopyTask, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the worker has proved before stays, for the clear after that."""
     task.clear()
     with monkeypatch.context() as patched:
         patched.setattr(batch, "_written_to", _die)
         with pytest.raises(Exception, match="died"):
-            task.run()
-    task.clears += 1
+            task.clear()
     produce(task.kafka, task.source, numbered(400, 500))
 
-    result = task.run()
+    result = task.clear()
 
     assert task.values() == once(0, 500)
     assert (result["records_written"], result["delivered_before"]) == (500, 400)
     assert_mapped(task.kafka, result)
 
 
-@pytest.mark.parametrize("provenance", ["segments", None])
+@pytest.mark.parametrize("provenance", ["segments", pytest.param(None, marks=pytest.mark.long)])
 def test_a_batch_without_a_partition_of_the_one_before(
-    task: Task, monkeypatch: pytest.MonkeyPatch, topic: TopicFactory, provenance: str | None
+    task: CopyTask, monkeypatch: pytest.MonkeyPatch, topic: TopicFactory, provenance: str | None
 ) -> None:
     """Its driver dies before it has opened the batch: the retry finds the other partition's progress all the same."""
-    task.source = topic(2, suffix="other-source")
+    task.sources = [topic(2, suffix="other-source")]
     produce(task.kafka, task.source, [Record(b"k", b"0", partition=0)])
     produce(task.kafka, task.source, [Record(b"k", b"%d" % i, partition=1) for i in range(1, 200)])
     opened = RunOwnership.open
@@ -435,7 +325,7 @@ def test_a_batch_without_a_partition_of_the_one_before(
         return _die() if len(partitions) == 2 else opened(self, decision, pieces)
 
     monkeypatch.setattr(RunOwnership, "open", open_once)
-    given: dict[str, Any] = {"kind": KafkaToKafkaAvailableNowOperator, "max_offsets_per_trigger": 100}
+    given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 100}
     with pytest.raises(Exception, match="died"):
         task.run(provenance=provenance, **given)
     result = task.run(provenance=provenance, **given)

@@ -87,8 +87,19 @@ def in_background(run: Callable[[], dict[str, Any]]) -> tuple[threading.Thread, 
     return thread, results
 
 
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-@pytest.mark.parametrize("kind", ["batch", "stream", "short-tasks"])
+@pytest.mark.parametrize(
+    ("kind", "delivery"),
+    [
+        ("stream", "exactly_once"),
+        ("short-tasks", "at_least_once"),
+        ("batches", "exactly_once"),
+        pytest.param("batches", "at_least_once", marks=pytest.mark.long),
+        pytest.param("batch", "exactly_once", marks=pytest.mark.long),
+        pytest.param("batch", "at_least_once", marks=pytest.mark.long),
+        pytest.param("stream", "at_least_once", marks=pytest.mark.long),
+        pytest.param("short-tasks", "exactly_once", marks=pytest.mark.long),
+    ],
+)
 def test_nothing_is_sent_while_the_group_is_behind(
     kafka: KafkaBroker,
     topics: tuple[str, str],
@@ -106,8 +117,11 @@ def test_nothing_is_sent_while_the_group_is_behind(
         checkpoint = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest"}
         operator = KafkaToKafkaAvailableNowOperator(task_id="task", max_offsets_per_trigger=700, **checkpoint, **given)
     else:
-        cut = {"max_records_per_partition": 100, "preserve_order": False} if kind == "short-tasks" else {}
-        operator = KafkaToKafkaBatchOperator(task_id="task", **cut, **given)
+        how: dict[str, dict[str, Any]] = {
+            "short-tasks": {"max_records_per_partition": 100, "preserve_order": False},
+            "batches": {"provenance": "segments", "preserve_partition": True},
+        }
+        operator = KafkaToKafkaBatchOperator(task_id="task", **how.get(kind, {}), **given)
     copy, results = in_background(lambda: operator.execute(task_context()))
 
     first = consumers.wait_until_quiet()
@@ -126,6 +140,7 @@ def test_nothing_is_sent_while_the_group_is_behind(
         copy.join(0.2)
 
     assert [result["records_written"] for result in results] == [RECORDS]
+    assert (results[0]["batches_passed"] > 0) is (kind == "batches")
     values = [record.value for record in kafka.consume(consumers.topic)]
     assert len(values) == len(set(values)) == RECORDS
     log = capfd.readouterr().err
@@ -133,7 +148,7 @@ def test_nothing_is_sent_while_the_group_is_behind(
     assert "Going on after a pause of " in log
 
 
-@pytest.mark.parametrize("kind", ["batch", "stream"])
+@pytest.mark.parametrize("kind", ["batch", pytest.param("stream", marks=pytest.mark.long)])
 def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(
     kafka: KafkaBroker,
     topics: tuple[str, str],
@@ -205,31 +220,25 @@ def test_partitions_that_nobody_consumes_do_not_count(
     assert f"{target}[1]: these partitions do not count" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("routed", [False, True], ids=["topic", "expression"])
-def test_a_group_that_consumes_nothing_is_an_error(
-    topics: tuple[str, str], in_process_spark: InProcessSpark, routed: bool
-) -> None:
-    target = {"target_topic": None, "target_topic_expr": f"'{topics[1]}'"} if routed else {"target_topic": topics[1]}
+def test_a_group_that_consumes_nothing_is_an_error(topics: tuple[str, str], in_process_spark: InProcessSpark) -> None:
+    routed = {"target_topic": None, "target_topic_expr": f"'{topics[1]}'"}
     pause = {"group_id": f"nobody-{uuid4().hex[:8]}", "max_lag": 5}
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[topics[0]], pause_while_lag=pause, **target)
-
-    with pytest.raises(AirflowFailException, match="must name a consumer group that has committed offsets"):
-        operator.execute(task_context())  # type: ignore[arg-type]
+    for target in ({"target_topic": topics[1]}, routed):
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[topics[0]], pause_while_lag=pause, **target)
+        with pytest.raises(AirflowFailException, match="must name a consumer group that has committed offsets"):
+            operator.execute(task_context())  # type: ignore[arg-type]
     assert in_process_spark.requests == []
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
+def test_bad_input() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"pause_while_lag": {"max_lag": 5}}, "must have a group and a limit"),
-        ({"pause_while_lag": {"group_id": "billing"}}, "must have a group and a limit"),
         ({"pause_while_lag": {"group_id": " ", "max_lag": 5}}, r"\['group_id'\] must be the name"),
         ({"pause_while_lag": {"group_id": "billing", "max_lag": 0}}, r"\['max_lag'\] must be an integer of at least 1"),
         ({"pause_while_lag": "billing"}, "pause_while_lag must be JSON"),
         ({"pause_while_lag": {"group_id": "billing", "max_lag": 5}, "max_pause": 0}, "max_pause must be a number"),
-    ],
-)
-def test_bad_input(parameters: dict[str, Any], message: str) -> None:
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=["a"], target_topic="b", **parameters)
-    with pytest.raises(AirflowFailException, match=message):
-        operator.execute(task_context())  # type: ignore[arg-type]
+    ]
+    for parameters, message in refused:
+        operator = KafkaToKafkaBatchOperator(task_id="task", topics=["a"], target_topic="b", **parameters)
+        with pytest.raises(AirflowFailException, match=message):
+            operator.execute(task_context())  # type: ignore[arg-type]
