@@ -131,49 +131,26 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     assert cleared == ("offset > 1", f"file://{tmp_path}/2/generation-0", (f"{source}:0:0:10",))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        pytest.param({"checkpoint_location": "checkpoints/orders"}, "must be an absolute path or a URI", id="relative"),
-        pytest.param({"checkpoint_location": None}, "must be an absolute path or a URI", id="none"),
-        pytest.param(
-            {"checkpoint_location": "/proc/self/checkpoint"},
-            "must be a folder that can be written|must be readable",
-            id="not-writable",
-        ),
-        pytest.param({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger must be an integer", id="zero-offsets"),
-        pytest.param({"starting_offsets": "yesterday"}, "starting_offsets must be 'earliest', 'latest'", id="start"),
-        pytest.param({"reset_checkpoint_to": {"t": {"0": None}}}, "integer offset >= 0", id="reset"),
-        pytest.param({"commit_group_id": 7}, "commit_group_id must be the name", id="group"),
-        pytest.param({"source_options": {"minOffsetsPerTrigger": 5}}, "a tail unread", id="ends-early"),
-        pytest.param(
-            {"topics": None, "topic_pattern": "nothing-like-it"}, "matches none of the cluster's", id="pattern"
-        ),
-        pytest.param({"topics": ["no-such-topic"]}, "'no-such-topic' does not exist", id="topic"),
-        pytest.param(
-            {"starting_offsets": {"no-such-topic": {"0": 1}}}, "must name only partitions that are read", id="stray"
-        ),
-    ],
-)
 def test_bad_input_starts_nothing(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    tmp_path: Path,
-    recording_spark: RecordingSpark,
-    parameters: dict[str, object],
-    message: str,
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, recording_spark: RecordingSpark
 ) -> None:
     """One clear error, before Spark starts and without a trace."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"v")])
-    given = {
-        "topics": [source],
-        "target_topic": target,
-        "starting_offsets": "earliest",
-        "checkpoint_location": str(tmp_path / "checkpoint"),
-        **parameters,
-    }
-    with pytest.raises((AirflowFailException, OptionError), match=message):
-        KafkaToKafkaAvailableNowOperator(task_id="task", **given).execute(task_context())  # type: ignore[arg-type]
-    assert not recording_spark.requests
-    assert not (tmp_path / "checkpoint").exists()
+    refused: list[tuple[dict[str, object], str]] = [
+        ({"checkpoint_location": "checkpoints/orders"}, "must be an absolute path or a URI"),
+        ({"checkpoint_location": "/proc/self/x"}, "must be a folder that can be written|must be readable"),
+        ({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger must be an integer"),
+        ({"reset_checkpoint_to": {"t": {"0": None}}}, "integer offset >= 0"),
+        ({"commit_group_id": 7}, "commit_group_id must be the name"),
+        ({"source_options": {"minOffsetsPerTrigger": 5}}, "a tail unread"),
+        ({"topics": ["no-such-topic"]}, "'no-such-topic' does not exist"),
+        ({"starting_offsets": {"no-such-topic": {"0": 1}}}, "must name only partitions that are read"),
+    ]
+    for parameters, message in refused:
+        given = {"topics": [source], "target_topic": target, "starting_offsets": "earliest", **parameters}
+        given.setdefault("checkpoint_location", str(tmp_path / "checkpoint"))
+        with pytest.raises((AirflowFailException, OptionError), match=message):
+            KafkaToKafkaAvailableNowOperator(task_id="task", **given).execute(task_context())  # type: ignore[arg-type]
+        assert not recording_spark.requests
+        assert not (tmp_path / "checkpoint").exists()
