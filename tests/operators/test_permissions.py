@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import os
 import pkgutil
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ import py4j.protocol
 import pytest
 from airflow.sdk import BaseOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowFailException
-from confluent_kafka.admin import NewTopic
 
 from airflow_provider_kafka_spark import operators, sensors
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
@@ -88,6 +86,7 @@ RECORDS, END = 10, 13
 class World:
     """What a task finds."""
 
+    broker: KafkaBroker
     folder: Path
     unfinished: Path
     started: list[str]
@@ -131,6 +130,17 @@ def connections(broker: KafkaBroker, connection: Callable[..., None]) -> None:
 
 
 @contextmanager
+def as_admin(broker: KafkaBroker) -> Iterator[None]:
+    """All connections have a login that may do everything, inside ``with``."""
+    login = json.dumps({"conn_type": "kafka", "extra": broker.sasl_client_config("admin")})
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("READER", "WRITER"):
+            patch.setenv(f"AIRFLOW_CONN_{name}", login)
+        patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+        yield
+
+
+@contextmanager
 def without_pyspark() -> Iterator[None]:
     """A Spark session in a process replaces the error handler of all py4j gateways, not only of its own."""
     with pytest.MonkeyPatch.context() as patch:
@@ -152,12 +162,8 @@ def alices_token(broker: KafkaBroker) -> str:
 def unfinished(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """A checkpoint whose first batch was begun and not finished."""
     folder = tmp_path_factory.mktemp("unfinished")
-    with pytest.MonkeyPatch.context() as patch, jobs_in_process(spark):
-        extra = broker.sasl_client_config("admin")
-        for name in ("reader", "writer"):
-            patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
-        patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
-        World(folder, folder, []).stream()
+    with as_admin(broker), jobs_in_process(spark):
+        World(broker, folder, folder, []).stream()
     (commit,) = folder.rglob("commits/0")
     commit.unlink()
     return folder / "checkpoint"
@@ -171,16 +177,12 @@ def copied(
     folder, results = tmp_path_factory.mktemp("copied"), dict[str, dict[str, Any]]()
 
     def result() -> dict[str, Any]:
-        with pytest.MonkeyPatch.context() as patch:
-            extra = broker.sasl_client_config("admin")
-            for name in ("reader", "writer"):
-                patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
-            patch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+        with as_admin(broker):
             with KafkaHook("writer", timeout=20) as hook:
                 topic_id = hook.state(["copy"]).topic("copy").topic_id or ""
             if topic_id not in results:
                 with jobs_in_process(spark):
-                    results[topic_id] = batch(World(folder, folder, []))
+                    results[topic_id] = batch(World(broker, folder, folder, []))
         return results[topic_id]
 
     return result
@@ -188,9 +190,13 @@ def copied(
 
 @pytest.fixture
 def world(
-    tmp_path: Path, in_process_spark: InProcessSpark, unfinished: Path, copied: Callable[[], dict[str, Any]]
+    broker: KafkaBroker,
+    tmp_path: Path,
+    in_process_spark: InProcessSpark,
+    unfinished: Path,
+    copied: Callable[[], dict[str, Any]],
 ) -> World:
-    return World(tmp_path, unfinished, in_process_spark.jobs, copied)
+    return World(broker, tmp_path, unfinished, in_process_spark.jobs, copied)
 
 
 TokenAcl = Callable[[str, str, str], AbstractContextManager[None]]
@@ -263,9 +269,7 @@ def _submit_and_die(w: World) -> None:
     def die(*_: object) -> JobReport:
         raise JobReportMissingError("died")
 
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("READER", "WRITER"):
-            patch.setenv(f"AIRFLOW_CONN_{name}", os.environ["AIRFLOW_CONN_ADMIN"])
+    with as_admin(w.broker), pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkJobHook, "run", die)
         with pytest.raises(JobReportMissingError):
             batch(w)
@@ -302,46 +306,35 @@ def poke(sensor: Any) -> Any:
     return found.xcom_value
 
 
+ORDERS: dict[str, Any] = {"task_id": "t", "source_conn_id": "reader", "topics": ["orders"]}
+
+
 def new_records(w: World) -> Any:
-    return poke(KafkaNewRecordsSensor(task_id="t", source_conn_id="reader", topics=["orders"], since="earliest"))
+    return poke(KafkaNewRecordsSensor(since="earliest", **ORDERS))
 
 
 def new_records_since_group(w: World) -> Any:
-    since = {"group_id": "shop"}
-    return poke(KafkaNewRecordsSensor(task_id="t", source_conn_id="reader", topics=["orders"], since=since))
+    return poke(KafkaNewRecordsSensor(since={"group_id": "shop"}, **ORDERS))
 
 
 def new_records_since_checkpoint(w: World) -> Any:
-    since = {"checkpoint_location": str(w.unfinished)}
-    return poke(KafkaNewRecordsSensor(task_id="t", source_conn_id="reader", topics=["orders"], since=since))
+    return poke(KafkaNewRecordsSensor(since={"checkpoint_location": str(w.unfinished)}, **ORDERS))
 
 
 def timestamp_reached(w: World) -> Any:
-    return poke(
-        KafkaTimestampReachedSensor(
-            task_id="t", source_conn_id="reader", topics=["orders"], timestamp=1_600_000_000_000, idle_after=1
-        )
-    )
+    return poke(KafkaTimestampReachedSensor(timestamp=1_600_000_000_000, idle_after=1, **ORDERS))
 
 
 def group_lag(w: World) -> Any:
-    return poke(
-        ConsumerGroupLagSensor(task_id="t", source_conn_id="reader", topics=["orders"], group_id="shop", max_lag=END)
-    )
+    return poke(ConsumerGroupLagSensor(group_id="shop", max_lag=END, **ORDERS))
 
 
 def move_group(w: World) -> Any:
     """The group has consumed all of the source, whose copy is in the target."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW_CONN_READER", os.environ["AIRFLOW_CONN_ADMIN"])
-        with KafkaHook("reader", timeout=20) as hook:
-            ConsumerGroup(hook, "shop").move({TopicPartition("orders", 0): END})
-            producer = hook.producer("testing", 20_000)
-            producer.init_transactions(20)
-            producer.begin_transaction()
-            header = Provenance("run", "orders", 0, RECORDS - 1, 0).format()
-            producer.produce("copy", b"v", headers=[(PROVENANCE_HEADER, header)])
-            producer.commit_transaction(20)
+    header = Provenance("run", "orders", 0, RECORDS - 1, 0).format()
+    w.broker.produce("copy", [Record(value=b"v", headers=((PROVENANCE_HEADER, header),))])
+    with as_admin(w.broker), KafkaHook("reader", timeout=20) as hook:
+        ConsumerGroup(hook, "shop").move({TopicPartition("orders", 0): END})
     parameters = {"source_conn_id": "reader", "target_conn_id": "writer", "topic_map": {"orders": "copy"}}
     operator = TranslateGroupOffsetsOperator(
         task_id="t", group_id="shop", target_group_id="moved-shop", kafka_timeout=10, **parameters
@@ -351,24 +344,12 @@ def move_group(w: World) -> Any:
 
 def creation(w: World) -> Any:
     """The target does not exist, and is there again afterwards."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW_CONN_ALL", os.environ["AIRFLOW_CONN_ADMIN"])
-        with KafkaHook("all", timeout=20) as hook:
-            hook.client.delete_topics(["copy"])["copy"].result()
-            _until(lambda: "copy" not in hook.metadata().topics)
-            try:
-                return w.run(KafkaToKafkaBatchOperator(topics=["orders"], create_target_topics=True, **COPY))
-            finally:
-                if "copy" not in hook.metadata().topics:
-                    hook.client.create_topics([NewTopic("copy", num_partitions=1)])["copy"].result()
-                    _until(lambda: "copy" in hook.metadata().topics)
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    w.broker.delete_topic("copy")
+    try:
+        return w.run(KafkaToKafkaBatchOperator(topics=["orders"], create_target_topics=True, **COPY))
+    finally:
+        if "copy" not in w.broker.topics():
+            w.broker.create_topic("copy")
 
 
 @dataclass(frozen=True)
@@ -399,11 +380,20 @@ SCENARIOS = (
     Scenario(group_lag, "ConsumerGroupLagSensor"),
     Scenario(move_group, "TranslateGroupOffsetsOperator"),
 )
-WITHOUT = [
-    pytest.param(scenario, acl, id=f"{scenario.run.__name__}-without-{acl}")
-    for scenario in SCENARIOS
-    for acl in needed(scenario.class_name, *scenario.whens)
-]
+
+
+def _without() -> Iterator[Any]:
+    """Each row of each table, with the first scenario that it concerns; with the others in the long ring."""
+    seen: set[tuple[tuple[Acl, ...], Acl]] = set()
+    for scenario in SCENARIOS:
+        table = tuple(documented(scenario.class_name))
+        for acl in needed(scenario.class_name, *scenario.whens):
+            marks = [pytest.mark.long] if (table, acl) in seen else []
+            seen.add((table, acl))
+            yield pytest.param(scenario, acl, id=f"{scenario.run.__name__}-without-{acl}", marks=marks)
+
+
+WITHOUT = list(_without())
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.run.__name__)
@@ -435,7 +425,7 @@ def test_describe_in_its_place_is_not_enough(
 ) -> None:
     """What can be seen may still not be read or written. That too is known before Spark is started."""
     acls = [acl for acl in needed(scenario.class_name, *scenario.whens) if acl != lacking]
-    instead = Acl(lacking.login, "DESCRIBE", lacking.resource_type, lacking.resource, lacking.when)
+    instead = replace(lacking, operation="DESCRIBE")
     with granted(broker, [*acls, instead], PRINCIPALS, NAMES), pytest.raises(AirflowFailException) as caught:
         scenario.run(world)
     _names(caught.value, lacking)
@@ -451,36 +441,24 @@ def _names(error: BaseException, lacking: Acl) -> None:
     assert f"connection {user!r}" in str(error)
 
 
-@pytest.mark.parametrize("conn_id", ["source", "target"])
-def test_what_only_spark_finds_out(broker: KafkaBroker, world: World, conn_id: str) -> None:
-    """A permission that is taken away while the job starts, or on a topic that only ``target_topic_expr`` knows: the
-    job's error names it too.
-    """
+def test_what_only_spark_finds_out(broker: KafkaBroker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A permission that is taken away while the job starts: the job's error names it too."""
     acls = needed("KafkaToKafkaBatchOperator")
-    (lacking,) = [
-        a
-        for a in acls
-        if a.login == conn_id
-        and a.operation == {"source": "READ", "target": "WRITE"}[conn_id]
-        and a.resource_type == "Topic"
-    ]
-    instead = [Acl(acl.login, "DESCRIBE", acl.resource_type, acl.resource, acl.when) for acl in acls if acl == lacking]
-    real = SparkJobHook.run
+    (lacking,) = (a for a in acls if (a.login, a.operation, a.resource_type) == ("target", "WRITE", "Topic"))
+    real, write = SparkJobHook.run, ("User:writer", "WRITE", "topic", "copy")
 
     def run(*arguments: Any) -> JobReport:
-        broker.remove_acl(PRINCIPALS[conn_id], lacking.operation, "topic", NAMES[lacking.resource])
+        broker.remove_acl(*write)
         try:
             return real(*arguments)
         finally:
-            broker.add_acl(PRINCIPALS[conn_id], lacking.operation, "topic", NAMES[lacking.resource])
+            broker.add_acl(*write)
 
-    with pytest.MonkeyPatch.context() as patch, granted(broker, [*acls, *instead], PRINCIPALS, NAMES):
-        patch.setattr(SparkJobHook, "run", run)
-        with pytest.raises(AirflowFailException) as caught:
-            batch(world)
-    assert f"The login of the {conn_id} needs {lacking.operation} on topic {NAMES[lacking.resource]!r}." in str(
-        caught.value
-    )
+    monkeypatch.setattr(SparkJobHook, "run", run)
+    describe = replace(lacking, operation="DESCRIBE")
+    with granted(broker, [*acls, describe], PRINCIPALS, NAMES), pytest.raises(AirflowFailException) as caught:
+        batch(world)
+    assert "The login of the target needs WRITE on topic 'copy'." in str(caught.value)
     assert world.started == ["batch"]
 
 
@@ -514,11 +492,13 @@ def test_a_topic_that_only_the_expression_knows(broker: KafkaBroker, world: Worl
     assert world.started == ["batch"]
 
 
-@pytest.mark.parametrize("kind", [KafkaToKafkaBatchOperator, KafkaToKafkaAvailableNowOperator])
+@pytest.mark.parametrize(
+    "kind", [KafkaToKafkaBatchOperator, pytest.param(KafkaToKafkaAvailableNowOperator, marks=pytest.mark.long)]
+)
 def test_a_plan_needs_what_the_copy_needs(broker: KafkaBroker, world: World, kind: Any) -> None:
     """A plan that succeeds says that the copy may run."""
     acls = needed(kind.__name__)
-    describe = {Acl(acl.login, "DESCRIBE", acl.resource_type, acl.resource, acl.when) for acl in acls}
+    describe = {replace(acl, operation="DESCRIBE") for acl in acls}
     more = {"checkpoint_location": str(world.folder / "new"), "starting_offsets": "earliest"}
     parameters = {**COPY, **(more if kind is KafkaToKafkaAvailableNowOperator else {})}
     plan = kind(topics=["orders"], plan_only=True, **parameters)
@@ -529,7 +509,7 @@ def test_a_plan_needs_what_the_copy_needs(broker: KafkaBroker, world: World, kin
     assert world.started == []
 
 
-@pytest.mark.parametrize("run", [batch, stream])
+@pytest.mark.parametrize("run", [batch, pytest.param(stream, marks=pytest.mark.long)])
 def test_optional_permissions_only_lose_a_check(
     broker: KafkaBroker, world: World, capsys: pytest.CaptureFixture[str], run: Callable[[World], Any]
 ) -> None:
