@@ -82,7 +82,7 @@ def identity_provider(target: Cluster) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("login_of_source", "login_of_target"),
     [
-        pytest.param(certificate_in_files, scram_with_inline_pem, id="certificate-to-scram"),
+        pytest.param(certificate_in_files, scram_with_inline_pem, id="certificate-to-scram", marks=pytest.mark.long),
         pytest.param(password, identity_provider, id="plain-to-oauthbearer"),
         pytest.param(java_key_stores, scram_with_inline_pem, id="java-key-stores-to-scram"),
     ],
@@ -159,28 +159,17 @@ def test_kerberos_to_a_delegation_token(
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("side", "changes", "says"),
     [
-        pytest.param({"ssl.ca.location": "gone.pem"}, "ssl.ca.location", id="authority"),
-        pytest.param({"ssl.key.location": "gone.key"}, "ssl.key.location", id="key"),
+        pytest.param("source", {"ssl.key.location": "gone.key"}, "ssl.key.location", id="key"),
         pytest.param(
+            "target",
             {"ssl.truststore.location": "gone.jks", "ssl.truststore.password": PASSWORD},
             "ssl.truststore.location",
             id="trust-store",
         ),
-        pytest.param(
-            {
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "GSSAPI",
-                "sasl.kerberos.principal": "copier@TEST.LOCAL",
-                "sasl.kerberos.keytab": "gone.keytab",
-            },
-            "sasl.kerberos.keytab",
-            id="keytab",
-        ),
     ],
 )
-@pytest.mark.parametrize("side", ["source", "target"])
 def test_a_missing_file_fails_before_anything_is_started(
     source: Cluster,
     connection: Callable[..., None],

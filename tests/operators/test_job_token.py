@@ -51,7 +51,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 SLOW = {"kafka.fetch.min.bytes": 1_000_000, "kafka.fetch.max.wait.ms": 1_000, "kafka.max.partition.fetch.bytes": 1}
 #: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for
 #: each login.
-SECONDS, SHORT_MS = 20, 15_000
+SECONDS, SHORT_MS = 13, 10_000
 
 
 @pytest.fixture(scope="module")
@@ -105,18 +105,19 @@ def run(operator: Any) -> dict[str, Any]:
     return result
 
 
+def copy(**parameters: Any) -> KafkaToKafkaBatchOperator:
+    given = {"topics": ["orders"], "target_topic": "copy", "use_delegation_token": True, **parameters}
+    return KafkaToKafkaBatchOperator(task_id="t", **given)
+
+
+def slow_copy(target: str, **parameters: Any) -> KafkaToKafkaBatchOperator:
+    return copy(topics=["slow"], target_topic=target, source_options=SLOW, **parameters)
+
+
 def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark, living_tokens: LivingTokens) -> None:
     """And for the cluster that is asked for only."""
     with pytest.raises(KafkaSparkError, match="without leaving its report"):
-        run(
-            KafkaToKafkaBatchOperator(
-                task_id="t",
-                topics=["orders"],
-                target_topic="copy",
-                target_conn_id="bob",
-                use_delegation_token="source",
-            )
-        )
+        run(copy(target_conn_id="bob", use_delegation_token="source"))
     (request,) = recording_spark.requests
     assert 'tokenauth="true"' in request.source_options["kafka.sasl.jaas.config"]
     assert "password-of-alice" not in request.to_json()
@@ -128,18 +129,11 @@ def test_each_operator_by_a_token(
     broker: KafkaBroker, tmp_path: Path, traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
     common: dict[str, Any] = {"task_id": "t", "use_delegation_token": True}
+    stream = {"starting_offsets": "earliest", "checkpoint_location": str(tmp_path / "checkpoint")}
     operators: dict[str, Any] = {
-        "copy": KafkaToKafkaBatchOperator(
-            topics=["orders"], target_topic="copy", target_conn_id="bob", min_token_lifetime=60, **common
-        ),
+        "copy": copy(target_conn_id="bob", min_token_lifetime=60),
         "by_replay": ReplayOffsetRangesOperator(offset_ranges=["orders:0:0:100"], target_topic="by_replay", **common),
-        "by_stream": KafkaToKafkaAvailableNowOperator(
-            topics=["orders"],
-            target_topic="by_stream",
-            starting_offsets="earliest",
-            checkpoint_location=str(tmp_path / "checkpoint"),
-            **common,
-        ),
+        "by_stream": KafkaToKafkaAvailableNowOperator(topics=["orders"], target_topic="by_stream", **stream, **common),
     }
     for target, operator in operators.items():
         assert run(operator)["records_written"] == 100
@@ -152,16 +146,8 @@ def test_each_operator_by_a_token(
 def test_a_job_that_fails_leaves_no_token(
     traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
-    operator = KafkaToKafkaBatchOperator(
-        task_id="t",
-        topics=["slow"],
-        target_topic="killed_copy",
-        source_options=SLOW,
-        where="assert_true(false) IS NULL",
-        use_delegation_token=True,
-    )
     with pytest.raises(AirflowFailException, match="USER_RAISED_EXCEPTION"):
-        run(operator)
+        run(slow_copy("killed_copy", where="assert_true(false) IS NULL"))
     assert in_process_spark.jobs == ["batch"]
     assert living_tokens() == []
     assert traces.files == []
@@ -194,14 +180,7 @@ def test_tokens_end_while_spark_is_being_ended(
         end_group(group)
 
     monkeypatch.setattr(spark_submission, "end_group", end_when_the_tokens_have)
-    operator = KafkaToKafkaBatchOperator(
-        task_id="t",
-        topics=["slow"],
-        target_topic="killed_copy",
-        target_conn_id="bob",
-        source_options=SLOW,
-        use_delegation_token=True,
-    )
+    operator = slow_copy("killed_copy", target_conn_id="bob")
     with pytest.raises(JobKilledError):
         operator.execute(task_context(KillsWhenItRuns(operator=operator)))  # type: ignore[arg-type]
     assert left[0] == living_tokens() == []
@@ -251,7 +230,9 @@ def _explain_for(tokens: job_tokens.JobTokens, seconds: float) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("refusal", [BrokerAuthorizationError, DelegationTokenError])
+@pytest.mark.parametrize(
+    "refusal", [BrokerAuthorizationError, pytest.param(DelegationTokenError, marks=pytest.mark.long)]
+)
 def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal: type[KafkaSparkError]) -> None:
     """Though a renewal was refused: it is tried again, and the job's own failure is what it is."""
     monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
@@ -318,12 +299,9 @@ def test_a_job_that_outlives_its_token(
     """It is renewed, and goes on."""
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", SHORT_MS)
-    # After 1.5 s: a busy machine may take long for a renewal.
+    # After 1 s: a busy machine may take long for a renewal.
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
-    operator = KafkaToKafkaBatchOperator(
-        task_id="t", topics=["slow"], target_topic="slow_copy", source_options=SLOW, use_delegation_token=True
-    )
-    result = run(operator)
+    result = run(slow_copy("slow_copy"))
     assert in_process_spark.jobs == ["batch"]
     assert result["records_written"] == SECONDS
     assert result["seconds"] > SECONDS - 1
@@ -335,21 +313,10 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(
     in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
     """The same job on a token that does not live so long: its end is named, in place of a time-out."""
-    operator = KafkaToKafkaBatchOperator(
-        task_id="t",
-        topics=["slow"],
-        source_conn_id="short",
-        target_topic="too_slow_copy",
-        source_options=SLOW,
-        use_delegation_token=True,
-        sink_options={
-            "kafka.delivery.timeout.ms": 5_000,
-            "kafka.request.timeout.ms": 4_000,
-            "kafka.max.block.ms": 4_000,
-        },
-    )
+    names = ("kafka.delivery.timeout.ms", "kafka.request.timeout.ms", "kafka.max.block.ms")
+    sink_options = dict(zip(names, (5_000, 4_000, 4_000), strict=True))
     with pytest.raises(JobTokenEndedError, match=r"ended at .* it had reached its maximum time") as caught:
-        run(operator)
+        run(slow_copy("too_slow_copy", source_conn_id="short", sink_options=sink_options))
     assert caught.value.retriable
     assert "password-of-alice" not in str(caught.value)
     assert living_tokens() == []
@@ -358,17 +325,8 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(
 def test_a_token_that_cannot_live_long_enough_is_refused(
     recording_spark: RecordingSpark, living_tokens: LivingTokens
 ) -> None:
-    with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 15 s"):
-        run(
-            KafkaToKafkaBatchOperator(
-                task_id="t",
-                topics=["orders"],
-                source_conn_id="short",
-                target_topic="copy",
-                use_delegation_token=True,
-                min_token_lifetime=timedelta(hours=2),
-            )
-        )
+    with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 10 s"):
+        run(copy(source_conn_id="short", min_token_lifetime=timedelta(hours=2)))
     assert recording_spark.requests == []
     assert living_tokens() == []
 
@@ -378,27 +336,20 @@ def test_a_listener_without_logins_is_refused_before_a_token_is_made(
 ) -> None:
     plain = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_PLAIN", json.dumps(plain))
-    parameters: dict[str, Any] = {"topics": ["orders"], "target_topic": "copy", "target_conn_id": "plain"}
     with pytest.raises(AirflowFailException, match=r"connection 'plain' is PLAINTEXT.*say 'source'"):
-        run(KafkaToKafkaBatchOperator(task_id="t", use_delegation_token=True, **parameters))
+        run(copy(target_conn_id="plain"))
     assert recording_spark.requests == []
     assert living_tokens() == []
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        pytest.param({"use_delegation_token": "both"}, "use_delegation_token must be True", id="where"),
-        pytest.param({"min_token_lifetime": 60}, "use_delegation_token=True", id="without-a-token"),
-        pytest.param(
-            {"use_delegation_token": "spark", "min_token_lifetime": 60},
-            "Spark renews them. Leave it out",
-            id="of-spark",
-        ),
-        pytest.param({"use_delegation_token": True, "min_token_lifetime": 0}, "greater than 0", id="no-time"),
-    ],
-)
-def test_bad_input(recording_spark: RecordingSpark, parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(AirflowFailException, match=message):
-        run(KafkaToKafkaBatchOperator(task_id="t", topics=["orders"], target_topic="copy", **parameters))
+def test_bad_input(recording_spark: RecordingSpark) -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"use_delegation_token": "both"}, "use_delegation_token must be True"),
+        ({"use_delegation_token": False, "min_token_lifetime": 60}, "use_delegation_token=True"),
+        ({"use_delegation_token": "spark", "min_token_lifetime": 60}, "Spark renews them. Leave it out"),
+        ({"use_delegation_token": True, "min_token_lifetime": 0}, "greater than 0"),
+    ]
+    for parameters, message in refused:
+        with pytest.raises(AirflowFailException, match=message):
+            run(copy(**parameters))
     assert recording_spark.requests == []

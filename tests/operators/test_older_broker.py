@@ -35,8 +35,7 @@ def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
 
 
-@pytest.mark.parametrize("use_token", [False, True], ids=["login", "token"])
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize(("delivery", "use_token"), [("exactly_once", True), ("at_least_once", False)])
 def test_a_copy_and_its_clear(
     broker: KafkaBroker, in_process_spark: InProcessSpark, delivery: str, *, use_token: bool
 ) -> None:

@@ -65,21 +65,15 @@ def test_mapped_tasks_show_theirs(kind: type[BaseOperator], parameters: dict[str
 
 
 @kinds
-@pytest.mark.parametrize("how", ["argument", "attribute", "partial", "expand"])
-def test_a_task_whose_ids_come_from_another_waits_for_it(
-    kind: type[BaseOperator], parameters: dict[str, Any], how: str
-) -> None:
+def test_a_task_whose_ids_come_from_another_waits_for_it(kind: type[BaseOperator], parameters: dict[str, Any]) -> None:
     """However they are given."""
     with DAG("d"):
         first = DelegationTokenExpirySensor(task_id="first", min_remaining=60)
-        if how == "argument":
-            task: Any = kind(task_id="t", token_ids=first.output, **parameters)
-        elif how == "attribute":
-            task = kind(task_id="t", **parameters)
-            task.token_ids = first.output
-        elif how == "partial":
-            task = kind.partial(task_id="t", token_ids=first.output, **parameters).expand(conn_id=["a", "b"])
-        else:
-            task = kind.partial(task_id="t", **parameters).expand(token_ids=first.output)
+        tasks: list[Any] = [kind(task_id="argument", token_ids=first.output, **parameters)]
+        tasks.append(kind(task_id="attribute", **parameters))
+        tasks[-1].token_ids = first.output
+        partial = kind.partial(task_id="partial", token_ids=first.output, **parameters)
+        tasks.append(partial.expand(conn_id=["a", "b"]))
+        tasks.append(kind.partial(task_id="expand", **parameters).expand(token_ids=first.output))
 
-    assert task.upstream_task_ids == {"first"}
+    assert [task.upstream_task_ids for task in tasks] == [{"first"}] * 4
