@@ -31,6 +31,8 @@ from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark
 
+pytestmark = pytest.mark.broker
+
 #: Fails on the data, not before: a value of ``bad`` ends the job.
 ALL_GOOD = "assert_true(string(value) <> 'bad') is null"
 
@@ -74,7 +76,6 @@ def deliver_in_part(kafka: KafkaBroker, operator: KafkaToKafkaOperator, store: T
     assert len(kafka.consume(operator.target_topic)) == 2
 
 
-@pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "clear_number",
@@ -114,7 +115,6 @@ def test_a_recreated_topic_is_copied_from_its_beginning(
         assert "recreated" in result["missing_ranges"][0]["reason"]
 
 
-@pytest.mark.broker
 @pytest.mark.spark
 def test_a_clear_with_another_transform_writes_all_by_it(
     one_by_one: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
@@ -143,7 +143,6 @@ def test_a_clear_with_another_transform_writes_all_by_it(
     assert warning in capsys.readouterr().out
 
 
-@pytest.mark.broker
 @pytest.mark.spark
 def test_a_retry_after_the_end_returns_the_result(
     kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, capsys: pytest.CaptureFixture[str]
@@ -174,9 +173,18 @@ def test_a_retry_after_the_end_returns_the_result(
     assert values(kafka, target) == Counter("abc")
 
 
-@pytest.mark.broker
+@pytest.fixture(scope="module")
+def other_cluster() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
 def test_a_connection_that_leads_to_another_cluster_is_another_source(
-    kafka: KafkaBroker, topic: TopicFactory, connection: Callable[..., None], recording_spark: RecordingSpark
+    kafka: KafkaBroker,
+    other_cluster: KafkaBroker,
+    topic: TopicFactory,
+    connection: Callable[..., None],
+    recording_spark: RecordingSpark,
 ) -> None:
     """A clear after the source's connection was edited looks for nothing that was delivered from the cluster before."""
     source, target = topic(suffix="source"), topic(suffix="target")
@@ -196,24 +204,26 @@ def test_a_connection_that_leads_to_another_cluster_is_another_source(
     connection("source", extra={"bootstrap.servers": kafka.bootstrap_servers})
     kafka.produce(source, [Record(value=b"v")])
     fail()
-    with KafkaBroker() as other:
-        other.create_topic(source)
-        other.produce(source, [Record(value=b"other")])
-        connection("source", extra={"bootstrap.servers": other.bootstrap_servers})
+    other_cluster.create_topic(source)
+    other_cluster.produce(source, [Record(value=b"other")])
+    connection("source", extra={"bootstrap.servers": other_cluster.bootstrap_servers})
 
-        with pytest.raises(AirflowFailException, match=r"DataLossError: .*another cluster.*Clear the task"):
-            run(operator, task_context(store))
-        fail(clear_number=1)
-        fail(clear_number=1)
+    with pytest.raises(AirflowFailException, match=r"DataLossError: .*another cluster.*Clear the task"):
+        run(operator, task_context(store))
+    fail(clear_number=1)
+    fail(clear_number=1)
 
     first, cleared, retried = recording_spark.requests
     assert first.run_id != cleared.run_id == retried.run_id
     assert [request.is_retry for request in (first, cleared, retried)] == [False, False, True]
 
 
-@pytest.mark.broker
 def test_a_retry_at_another_target_cluster_begins_there(
-    kafka: KafkaBroker, topic: TopicFactory, connection: Callable[..., None], recording_spark: RecordingSpark
+    kafka: KafkaBroker,
+    other_cluster: KafkaBroker,
+    topic: TopicFactory,
+    connection: Callable[..., None],
+    recording_spark: RecordingSpark,
 ) -> None:
     """Where the first target ended says nothing about the second: what a further try looks for would lie before it."""
     source, target = topic(suffix="source"), topic(suffix="target")
@@ -221,12 +231,11 @@ def test_a_retry_at_another_target_cluster_begins_there(
     operator = KafkaToKafkaBatchOperator(task_id="task", target_conn_id="target", topics=[source], target_topic=target)
     kafka.produce(source, [Record(value=b"v")])
     kafka.produce(target, [Record(value=b"of others") for _ in range(3)])
-    with KafkaBroker() as other:
-        other.create_topic(target)
-        for servers in (kafka.bootstrap_servers, other.bootstrap_servers, other.bootstrap_servers):
-            connection("target", extra={"bootstrap.servers": servers})
-            with pytest.raises(JobReportMissingError):
-                run(operator, task_context(store))
+    other_cluster.create_topic(target)
+    for broker in (kafka, other_cluster, other_cluster):
+        connection("target", extra={"bootstrap.servers": broker.bootstrap_servers})
+        with pytest.raises(JobReportMissingError):
+            run(operator, task_context(store))
 
     first, second, third = recording_spark.requests
     assert first.run_id != second.run_id == third.run_id
@@ -234,7 +243,6 @@ def test_a_retry_at_another_target_cluster_begins_there(
     assert [request.audit_from for request in (first, third)] == [{target: {"0": 3}}, {target: {"0": 0}}]
 
 
-@pytest.mark.broker
 def test_a_new_run_still_waits_for_the_application_of_the_old(
     kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
 ) -> None:
@@ -255,7 +263,6 @@ def test_a_new_run_still_waits_for_the_application_of_the_old(
     assert store.values["kafka_spark_run"]["application_id"] == "local-1"
 
 
-@pytest.mark.broker
 def test_a_window_whose_first_records_were_deleted_by_hand_is_an_error(kafka: KafkaBroker, topic: TopicFactory) -> None:
     """``DeleteRecords`` works whatever the retention: a window before the first record left may lack records."""
     source, target = topic(suffix="source", config={"retention.ms": "-1"}), topic(suffix="target")
@@ -287,7 +294,6 @@ def fail_once(parameters: dict[str, Any], store: TaskStateStore, **context: Any)
         run(KafkaToKafkaBatchOperator(task_id="task", **parameters), task_context(store, **context))
 
 
-@pytest.mark.broker
 def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     kafka: KafkaBroker,
     two_topics: tuple[str, str, str],
@@ -349,7 +355,6 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     assert (cleared.ranges, cleared.transform.where) == ((f"{second}:0:0:10",), "offset >= 1")
 
 
-@pytest.mark.broker
 def test_each_cluster_is_asked_once_for_a_plan(
     two_topics: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,7 +375,6 @@ def test_each_cluster_is_asked_once_for_a_plan(
         assert asked == [[target], [source]]
 
 
-@pytest.mark.broker
 def test_another_spelling_of_the_same_is_no_difference(
     two_topics: tuple[str, str, str], recording_spark: RecordingSpark, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -398,7 +402,6 @@ def test_another_spelling_of_the_same_is_no_difference(
     assert (asked.run_id, asked.ranges) == (retried.run_id, retried.ranges)
 
 
-@pytest.mark.broker
 @pytest.mark.spark
 def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
     kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
@@ -426,7 +429,6 @@ def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
     assert "recreated" in permitted["missing_ranges"][0]["reason"]
 
 
-@pytest.mark.broker
 def test_operators_that_one_task_calls_do_their_own_work(
     kafka: KafkaBroker, two_topics: tuple[str, str, str], recording_spark: RecordingSpark
 ) -> None:

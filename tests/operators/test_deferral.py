@@ -28,51 +28,27 @@ def run(**parameters: Any) -> dict[str, Any]:
     return operator.execute(context)
 
 
-@pytest.mark.parametrize(
-    ("host", "extra", "parameters", "says"),
-    [
-        pytest.param("local[2]", {}, {}, "needs a driver that does not end with the worker", id="local"),
-        pytest.param("yarn", {}, {}, "needs a driver that does not end with the worker", id="client-mode"),
-        pytest.param(
-            "yarn",
-            {"deploy-mode": "cluster", **_MANAGER},
-            {"use_delegation_token": True},
-            "leaves nobody to renew the job's own delegation token",
-            id="token",
-        ),
-        pytest.param(
-            "yarn",
-            {"deploy-mode": "cluster", **_MANAGER},
-            {"yarn_rm_auth": HTTPBasicAuth("user", "hunter2")},
-            "cannot hand yarn_rm_auth to the triggerer",
-            id="login-object",
-        ),
-        pytest.param("yarn", {"deploy-mode": "cluster"}, {}, "needs YARN's address for the triggerer", id="no-address"),
-        pytest.param(
-            "yarn",
-            {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": "http://user:hunter2@rm:8088"},
-            {},
-            "must have no password",
-            id="password-in-the-address",
-        ),
-    ],
-)
 def test_what_cannot_be_deferred_is_refused(
-    connection: Callable[..., None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    host: str,
-    extra: dict[str, str],
-    parameters: dict[str, Any],
-    says: str,
+    connection: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what to do; nothing secret is shown."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    connection("spark_default", conn_type="spark", host=host, extra=extra)
-
-    with pytest.raises(AirflowFailException, match=f"^OptionError: deferrable=True .*{says}") as refused:
-        run(deferrable=True, report_location=tmp_path.as_uri(), **parameters)
-    assert "hunter2" not in str(refused.value)
+    cluster = {"deploy-mode": "cluster"}
+    with_password = {"yarn_resourcemanager_webapp_address": "http://user:hunter2@rm:8088"}
+    login = {"yarn_rm_auth": HTTPBasicAuth("user", "hunter2")}
+    refused: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
+        ("local[2]", {}, {}, "needs a driver that does not end with the worker"),
+        ("yarn", {}, {}, "needs a driver that does not end with the worker"),
+        ("yarn", {**cluster, **_MANAGER}, {"use_delegation_token": True}, "nobody to renew the job's own delegation"),
+        ("yarn", {**cluster, **_MANAGER}, login, "cannot hand yarn_rm_auth to the triggerer"),
+        ("yarn", cluster, {}, "needs YARN's address for the triggerer"),
+        ("yarn", {**cluster, **with_password}, {}, "must have no password"),
+    ]
+    for host, extra, parameters, says in refused:
+        connection("spark_default", conn_type="spark", host=host, extra=extra)
+        with pytest.raises(AirflowFailException, match=f"^OptionError: deferrable=True .*{says}") as raised:
+            run(deferrable=True, report_location=tmp_path.as_uri(), **parameters)
+        assert "hunter2" not in str(raised.value)
 
 
 def test_an_operator_within_another_task_is_not_deferred(

@@ -64,8 +64,7 @@ def values(kafka: KafkaBroker, topic: str) -> Counter[bytes]:
     return Counter(record.value or b"" for record in kafka.consume(topic))
 
 
-@pytest.mark.parametrize("kind", [ReplayOffsetRangesOperator, KafkaToKafkaBatchOperator])
-@pytest.mark.parametrize("as_text", [False, True], ids=["xcom", "rendered"])
+@pytest.mark.parametrize(("kind", "as_text"), [(ReplayOffsetRangesOperator, False), (KafkaToKafkaBatchOperator, True)])
 def test_exactly_the_plan_is_carried_out(
     kafka: KafkaBroker,
     topics: Topics,
@@ -101,11 +100,10 @@ def test_exactly_the_plan_is_carried_out(
     assert request.source_options["kafka.fetch.min.bytes"] == "1"
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["of-the-plan", "given-again"])
 def test_the_pause_of_a_plan_is_carried_out(
-    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark, again: bool
+    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
 ) -> None:
-    """The one who approves has seen it."""
+    """The one who approves has seen it; it may be given again."""
     group_id = f"consumers-{uuid4().hex[:8]}"
     with KafkaHook() as hook:
         ConsumerGroup(hook, group_id).commit({TopicPartition(topics[1], 0): 0})
@@ -113,7 +111,7 @@ def test_the_pause_of_a_plan_is_carried_out(
     plan = planned(topics, **pause)
     assert group_id in plan["text"]
 
-    carry_out(plan, **(pause if again else {}))
+    carry_out(plan, **pause)
 
     (request,) = in_process_spark.requests
     assert request.pace is not None
@@ -148,61 +146,46 @@ def test_what_somebody_enters_is_no_line_of_the_plan(topics: Topics) -> None:
     assert shown == "- Only records with: ````" + where.translate({10: r"\n", 13: r"\r", 0x202E: r"\u202e"}) + "````"
 
 
-def test_parameters_that_are_those_of_the_plan_may_be_given(
+def test_parameters_that_are_those_of_the_plan_may_be_given_and_others_are_an_error(
     kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
 ) -> None:
     shared: dict[str, Any] = {"target_topic": topics[1], "preserve_partition": "yes", "columns": '{"key": "value"}'}
     plan = planned(topics, **shared)
-
-    assert carry_out(plan, **shared, source_conn_id="kafka_default")["records_written"] == 20
-
-
-@pytest.mark.parametrize(
-    ("parameters", "name"),
-    [
+    others: list[tuple[dict[str, Any], str]] = [
         ({"where": "offset = 0"}, "where is 'offset = 0' and was None"),
         ({"target_topic": "another"}, "target_topic is 'another' and was"),
         ({"preserve_order": False}, "preserve_order is False and was True"),
         ({"offset_ranges": ["orders:0:0:1"]}, "offset_ranges must not be given"),
-    ],
-)
-def test_others_are_an_error(
-    topics: Topics, in_process_spark: InProcessSpark, parameters: dict[str, Any], name: str
-) -> None:
-    plan = planned(topics)
-
-    with pytest.raises(AirflowFailException, match=name):
-        carry_out(plan, **parameters)
+    ]
+    for parameters, says in others:
+        with pytest.raises(AirflowFailException, match=says):
+            carry_out(plan, **parameters)
     assert in_process_spark.requests == []
 
+    assert carry_out(plan, **shared, source_conn_id="kafka_default")["records_written"] == 20
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("source", "was deleted and recreated"),
-        ("target", "was deleted and recreated"),
-        ("aged-out", "no longer available"),
-        ("aged-out-and-permitted", "2 of its records are gone"),
-    ],
-)
+
 def test_a_plan_that_no_longer_holds_copies_nothing(
-    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark, change: str, reason: str
+    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
 ) -> None:
-    plan = planned(topics, fail_on_data_loss=change != "aged-out-and-permitted")
-    if change in ("source", "target"):
-        name = topics[change == "target"]
-        kafka.delete_topic(name)
-        kafka.create_topic(name, 2)
-        kafka.produce(topics[0], numbered(0, 20) if change == "source" else [])
-    else:
-        kafka.delete_records(topics[0], {0: 2})
+    """Neither does the same look without a copy."""
 
-    with pytest.raises(AirflowFailException, match=reason):
-        carry_out(plan)
+    def assert_refused(plan: Any, reason: str) -> None:
+        for parameters in ({}, {"plan_only": True}):
+            with pytest.raises(AirflowFailException, match=reason):
+                carry_out(plan, **parameters)
+
+    plan, permitting = planned(topics), planned(topics, fail_on_data_loss=False)
+    kafka.delete_records(topics[0], {0: 2})
+    assert_refused(plan, "no longer available")
+    assert_refused(permitting, "2 of its records are gone")
+    for recreated in reversed(topics):
+        plan = planned(topics)
+        kafka.delete_topic(recreated)
+        kafka.create_topic(recreated, 2)
+        kafka.produce(topics[0], numbered(0, 20))
+        assert_refused(plan, "was deleted and recreated")
     assert in_process_spark.requests == []
-    # The same look without a copy.
-    with pytest.raises(AirflowFailException, match=reason):
-        carry_out(plan, plan_only=True)
 
 
 def test_targets_of_a_map_are_created_by_the_one_who_carries_out(
@@ -261,45 +244,39 @@ def test_a_retry_needs_the_plan_no_more(kafka: KafkaBroker, topics: Topics, in_p
     assert values(kafka, topics[1]) == Counter(b"%d" % i for i in range(24)) + Counter({b"": 10})
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        pytest.param(
-            {"conf": {"spark.driver.extraJavaOptions": "-javaagent:/x"}}, "and no others; got conf", id="conf"
-        ),
-        pytest.param({"spark_binary": "/bin/sh"}, "and no others; got spark_binary", id="another-program"),
-        pytest.param({"preserve_order": "perhaps"}, "preserve_order must be True or False", id="flag"),
-        pytest.param({"max_records_per_second": "fast"}, "max_records_per_second must be an integer", id="number"),
-        pytest.param(
-            {"sink_options": {"kafka.interceptor.classes": "a.B"}}, "sink_options must name no classes", id="classes"
-        ),
-        pytest.param({"source_options": {"kafka.bootstrap.servers": "evil:9092"}}, "must not set", id="servers"),
-        pytest.param({"where": 5}, "where must be text", id="no-text"),
-        pytest.param({"where": {}}, "where must be text", id="a-filter-that-is-gone"),
-    ],
-)
 def test_a_plan_that_somebody_has_changed_gets_nothing_past_the_checks(
-    topics: Topics, in_process_spark: InProcessSpark, change: dict[str, Any], reason: str
+    topics: Topics, in_process_spark: InProcessSpark
 ) -> None:
     plan = planned(topics)
-    plan["plan"]["parameters"] |= change
-
-    with pytest.raises(AirflowFailException, match=reason):
-        carry_out(plan)
+    good = plan["plan"]["parameters"]
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"conf": {"spark.driver.extraJavaOptions": "-javaagent:/x"}}, "and no others; got conf"),
+        ({"spark_binary": "/bin/sh"}, "and no others; got spark_binary"),
+        ({"preserve_order": "perhaps"}, "preserve_order must be True or False"),
+        ({"max_records_per_second": "fast"}, "max_records_per_second must be an integer"),
+        ({"sink_options": {"kafka.interceptor.classes": "a.B"}}, "sink_options must name no classes"),
+        ({"source_options": {"kafka.bootstrap.servers": "evil:9092"}}, "must not set"),
+        ({"where": 5}, "where must be text"),
+        ({"where": {}}, "where must be text"),
+    ]
+    for change, reason in changes:
+        plan["plan"]["parameters"] = {**good, **change}
+        with pytest.raises(AirflowFailException, match=reason):
+            carry_out(plan)
     assert in_process_spark.requests == []
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        pytest.param("orders", id="text"),
-        pytest.param("{}", id="empty"),
-        pytest.param([1], id="list"),
-        pytest.param({"state": "planned"}, id="of-another-version"),
-        pytest.param({"state": "planned", "plan": {"version": 1}}, id="cut-off"),
-        pytest.param({"version": 1, "ranges": [], "run_id": "0123456789abcdef"}, id="result-of-a-copy"),
-    ],
-)
-def test_what_is_no_plan_is_an_error(plan: Any) -> None:
-    with pytest.raises(AirflowFailException, match=r"plan must be a plan.*plan\.output|plan must be a plan as it was"):
-        carry_out(plan)
+def test_what_is_no_plan_is_an_error() -> None:
+    no_plans: list[Any] = [
+        "orders",
+        "{}",
+        [1],
+        {"state": "planned"},
+        {"state": "planned", "plan": {"version": 1}},
+        {"version": 1, "ranges": [], "run_id": "0123456789abcdef"},
+    ]
+    for plan in no_plans:
+        with pytest.raises(
+            AirflowFailException, match=r"plan must be a plan.*plan\.output|plan must be a plan as it w"
+        ):
+            carry_out(plan)

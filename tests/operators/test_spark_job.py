@@ -64,25 +64,20 @@ def test_the_link_after_a_local_job(
     assert ("That page ends with the job." in log) == (after is None)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        pytest.param({"name": "a\0b"}, "name must be a text", id="zero-in-name"),
-        pytest.param({"name": 5}, "name must be a text", id="number"),
-        pytest.param({"properties_file": ["a.conf"]}, "properties_file must be a text", id="list"),
-        pytest.param(
-            {"conf": {"spark.x": "a\0b"}}, r"conf\['spark.x'\] must have no zero character", id="zero-in-conf"
-        ),
-        pytest.param({"env_vars": {"X": "a\0b"}}, r"env_vars\['X'\] must have no zero", id="zero-in-environment"),
-        pytest.param({"env_vars": "X=1"}, "env_vars must map names", id="environment"),
-    ],
-)
-def test_what_a_template_may_have_rendered_to(options: dict[str, Any], says: str) -> None:
+def test_what_a_template_may_have_rendered_to() -> None:
     """One named error before a broker is asked."""
-    operator = ReplayOffsetRangesOperator(
-        task_id="task", offset_ranges=["orders:0:0:1"], target_topic="replayed", retries=0, **options
-    )
-
-    with pytest.raises(AirflowFailException, match=says) as refused:
-        operator.execute(task_context())  # type: ignore[arg-type]
-    assert isinstance(refused.value.__cause__, OptionError)
+    rendered: list[tuple[dict[str, Any], str]] = [
+        ({"name": "a\0b"}, "name must be a text"),
+        ({"name": 5}, "name must be a text"),
+        ({"properties_file": ["a.conf"]}, "properties_file must be a text"),
+        ({"conf": {"spark.x": "a\0b"}}, r"conf\['spark.x'\] must have no zero character"),
+        ({"env_vars": {"X": "a\0b"}}, r"env_vars\['X'\] must have no zero"),
+        ({"env_vars": "X=1"}, "env_vars must map names"),
+    ]
+    for options, says in rendered:
+        operator = ReplayOffsetRangesOperator(
+            task_id="task", offset_ranges=["orders:0:0:1"], target_topic="replayed", retries=0, **options
+        )
+        with pytest.raises(AirflowFailException, match=says) as refused:
+            operator.execute(task_context())  # type: ignore[arg-type]
+        assert isinstance(refused.value.__cause__, OptionError)
