@@ -15,7 +15,13 @@ from tests.services.certificates import CertificateAuthority
 from tests.services.identity_provider import IdentityProvider
 from tests.services.kerberos import Kdc
 
-USERS = {"alice": "alice's-pass", "copier": "the-right-password", "reader": "s3cr3t-of-everybody"}
+USERS = {
+    "alice": "alice's-pass",
+    "copier": "the-right-password",
+    **dict.fromkeys(("bob", "reader", "looker", "guest", "nobody"), "s3cr3t-of-everybody"),
+}
+#: What is in the topics of the secured broker that its users see.
+_ACLS = [("reader", "read", "orders"), ("looker", "describe", "orders"), ("guest", "describe", "seen")]
 
 
 @pytest.fixture(scope="session")
@@ -42,21 +48,27 @@ def kdc() -> Iterator[Kdc | None]:
 def secured_broker(
     authority: CertificateAuthority, provider: IdentityProvider, kdc: Kdc | None
 ) -> Iterator[KafkaBroker]:
-    """All listeners and all mechanisms; the listener SSL asks for a client certificate. The topic ``orders`` exists."""
-    tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "required")
-    with KafkaBroker(sasl_users=USERS, tls=tls, identity_provider=provider, kerberos=kdc) as broker:
-        broker.create_topic("orders", partitions=2)
-        broker.produce("orders", [Record(value=b"v")])
-        yield broker
+    """All listeners, all mechanisms and ACLs; the listener SSL asks for a client certificate.
 
-
-@pytest.fixture(scope="session")
-def authorizing_broker() -> Iterator[KafkaBroker]:
-    """``copier`` may describe the topic ``seen``, and nothing else: neither the topic ``hidden`` nor any group."""
-    with KafkaBroker(sasl_users=USERS, authorizer=True) as broker:
-        for name in ("seen", "hidden"):
-            broker.produce(broker.create_topic(name), [Record(value=b"v")])
-        broker.add_acl("User:copier", "describe", "topic", "seen")
+    ``alice``, ``copier`` and the certificate of ``writer`` may do everything. Of the topics ``orders``, ``seen`` and
+    ``hidden``, which have a record each, ``reader`` may read ``orders``, ``looker`` may describe it, and ``guest`` may
+    describe ``seen``; ``bob`` and ``nobody`` may do nothing.
+    """
+    tls = BrokerTls(authority.issue("broker", password="k3y"), authority.ca_pem, "required")
+    with KafkaBroker(
+        sasl_users=USERS,
+        tls=tls,
+        identity_provider=provider,
+        kerberos=kdc,
+        authorizer=True,
+        super_users=["User:alice", "User:copier", "User:CN=writer"],
+        # Tokens that have ended are soon gone.
+        properties={"delegation.token.expiry.check.interval.ms": "1000"},
+    ) as broker:
+        for name, partitions in (("orders", 2), ("seen", 1), ("hidden", 1)):
+            broker.produce(broker.create_topic(name, partitions), [Record(value=b"v")])
+        for user, operation, topic in _ACLS:
+            broker.add_acl(f"User:{user}", operation, "topic", topic)
         yield broker
 
 
@@ -80,7 +92,10 @@ def misconfigured_broker(
 
 @pytest.fixture(scope="session")
 def broker_without_tokens() -> Iterator[KafkaBroker]:
-    """A broker that has no key for delegation tokens."""
-    properties: dict[str, Any] = {"delegation.token.secret.key": None}
+    """A broker that has no key for delegation tokens, and asks for more brokers than there are for transactions."""
+    properties: dict[str, Any] = {
+        "delegation.token.secret.key": None,
+        "transaction.state.log.replication.factor": "3",
+    }
     with KafkaBroker(sasl_users=USERS, properties=properties) as broker:
         yield broker

@@ -82,10 +82,10 @@ def test_an_open_transaction_shows(kafka: KafkaBroker, topic: TopicFactory, hook
 
 
 def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
-    authorizing_broker: KafkaBroker, connection: Callable[..., None]
+    secured_broker: KafkaBroker, connection: Callable[..., None]
 ) -> None:
     """An unauthorized topic and an unauthorized group are separate failures; the rest of the round is returned."""
-    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
+    connection("kafka_sasl", extra=secured_broker.sasl_client_config("guest"))
     with KafkaHook("kafka_sasl", timeout=20) as hook:
         snapshot = fetch_snapshot(
             hook, [BrokerQuery(("seen",)), BrokerQuery(("hidden", "nowhere")), BrokerQuery(("seen",), group_id="copy")]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Event, Thread
@@ -23,25 +24,18 @@ from airflow_provider_kafka_spark.core.connection.client_properties import Serve
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, FIELDS
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.provider_info import get_provider_info
-from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
-from tests.services.certificates import CertificateAuthority
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.secured_brokers import USERS
+from tests.services.certificates import CertificateAuthority, CertificateFiles
 
 pytestmark = pytest.mark.broker
 
-_PASSWORD = "s3cr3t-of-everybody"
-_USERS = dict.fromkeys(("reader", "looker", "nobody"), _PASSWORD)
+_PASSWORD = USERS["reader"]
 
 
-@pytest.fixture(scope="module")
-def broker(authority: CertificateAuthority) -> Iterator[KafkaBroker]:
-    """``reader`` may read one of two topics, ``looker`` may see one, ``nobody`` may do nothing."""
-    tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "required")
-    with KafkaBroker(sasl_users=_USERS, tls=tls, authorizer=True) as broker:
-        for topic in ("orders", "payments"):
-            broker.create_topic(topic)
-        broker.add_acl("User:reader", "read", "topic", "orders")
-        broker.add_acl("User:looker", "describe", "topic", "orders")
-        yield broker
+@pytest.fixture
+def broker(secured_broker: KafkaBroker) -> KafkaBroker:
+    return secured_broker
 
 
 @pytest.fixture
@@ -72,52 +66,45 @@ def form(broker: KafkaBroker, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any
     return {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "ssl_ca": broker.tls.ca_pem}
 
 
-def _declared() -> dict[str, Any]:
-    (found,) = get_provider_info()["connection-types"]
-    return found
+def test_the_form_is_airflows_and_ours() -> None:
+    """No type of another provider is touched, every field is read, and what it offers to choose from is all that there
+    is; the servers are the connection's host. Secrets are typed unseen, and the hook is one that can be tested.
+    """
+    from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
 
-
-def test_no_type_of_another_provider_is_touched() -> None:
-    assert _declared()["connection-type"] == CONN_TYPE == KafkaHook.conn_type == "kafka_spark"
-
-
-def test_every_field_of_the_form_is_read() -> None:
-    """And what it offers to choose from is all that there is; the servers are the connection's host."""
-    fields = _declared()["conn-fields"]
+    (declared,) = get_provider_info()["connection-types"]
+    fields = declared["conn-fields"]
+    assert declared["connection-type"] == CONN_TYPE == KafkaHook.conn_type == "kafka_spark"
     assert set(FIELDS) - set(fields) == {"bootstrap_servers"}
     assert set(fields) <= set(FIELDS)
     assert fields["security_protocol"]["schema"]["enum"] == ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-
-
-def test_secrets_are_typed_unseen() -> None:
-    fields = _declared()["conn-fields"]
     secret = {name for name, field in fields.items() if field["schema"].get("format") == "password"}
     assert secret == {"ssl_private_key", "ssl_key_password"}
-
-
-def test_airflow_shows_it() -> None:
-    """The form of Airflow's UI has our fields, and the hook is one that can be tested."""
-    from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
-
     (shown,) = [meta for meta in HookMetaService.hook_meta_data() if meta.connection_type == CONN_TYPE]
     assert shown.hook_name == "Kafka (for Spark)"
-    assert shown.extra_fields is not None
-    assert set(shown.extra_fields) == set(_declared()["conn-fields"])
+    assert set(shown.extra_fields or ()) == set(fields)
     assert shown.standard_fields is not None
     assert shown.standard_fields.host is not None
     assert shown.standard_fields.host.title == "Bootstrap servers"
 
 
-def test_all_is_well(broker: KafkaBroker) -> None:
-    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "reader")
-    assert good, message
-    for words in (
-        "DNS and TCP: 1 of 1",
-        "TLS: the brokers' certificates are good",
-        "login: reader by SCRAM-SHA-512",
-        "of 1 topics that it sees it may read 1 and write 0",
-    ):
-        assert words in message
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("reader", [
+            "DNS and TCP: 1 of 1", "TLS: the brokers' certificates are good", "login: reader by SCRAM-SHA-512",
+            "of 1 topics that it sees it may read 1 and write 0",
+        ]),
+        # Which is enough for sensors.
+        ("looker", ["of 1 topics that it sees it may read 0 and write 0"]),
+        ("nobody", ["Authorisation failed. The login sees no topic", "login: nobody by SCRAM-SHA-512"]),
+    ],
+    ids=["reader", "looker", "nobody"],
+)  # fmt: skip
+def test_what_a_login_may_do(broker: KafkaBroker, user: str, words: list[str]) -> None:
+    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), user)
+    assert good == (user != "nobody"), message
+    assert [word for word in words if word not in message] == []
 
 
 def test_without_tls_and_login(broker: KafkaBroker) -> None:
@@ -125,15 +112,7 @@ def test_without_tls_and_login(broker: KafkaBroker) -> None:
     good, message = press_test(f"{broker.bootstrap_servers},127.0.0.1:1")
     assert good, message
     assert "1 of 2 brokers answer (not 127.0.0.1:1)" in message
-    assert "of 2 topics that it sees it may read 2 and write 2" in message
-
-
-def test_a_configuration_that_cannot_be() -> None:
-    good, message = press_test("broker-1:9092", {"security_protocol": "SSL", "ssl_ca": "/no/such.pem"})
-    assert not good
-    assert message.startswith("Configuration failed. ssl.ca.location")
-    assert "/no/such.pem: No such file or directory" in message
-    assert 'ssl.ca.location is "CA certificates" (ssl_ca)' in message
+    assert re.search(r"of (\d+) topics that it sees it may read \1 and write \1", message)
 
 
 def test_a_cluster_of_many_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,17 +131,23 @@ def test_a_cluster_of_many_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [server.port for server in asked] == list(range(20))
 
 
-def test_a_name_without_address() -> None:
-    good, message = press_test("nowhere.invalid:9092")
+@pytest.mark.parametrize(
+    ("host", "extra", "words"),
+    [
+        ("broker-1:9092", {"security_protocol": "SSL", "ssl_ca": "/no/such.pem"},
+         ["Configuration failed. ssl.ca.location", "/no/such.pem: No such file or directory",
+          'ssl.ca.location is "CA certificates" (ssl_ca)']),
+        ("nowhere.invalid:9092", {}, ["DNS failed.", "nowhere.invalid"]),
+        ("127.0.0.1:{closed}", {}, ["TCP failed. Nothing listens at 127.0.0.1:{closed}:"]),
+    ],
+    ids=["configuration", "address", "port"],
+)  # fmt: skip
+def test_what_fails_before_the_login(closed_port: int, host: str, extra: dict[str, Any], words: list[str]) -> None:
+    good, message = press_test(host.format(closed=closed_port), extra)
+    begins, *others = (word.format(closed=closed_port) for word in words)
     assert not good
-    assert message.startswith("DNS failed.")
-    assert "nowhere.invalid" in message
-
-
-def test_a_port_where_nobody_listens(closed_port: int) -> None:
-    good, message = press_test(f"127.0.0.1:{closed_port}")
-    assert not good
-    assert message.startswith(f"TCP failed. Nothing listens at 127.0.0.1:{closed_port}:")
+    assert message.startswith(begins)
+    assert [word for word in others if word not in message] == []
 
 
 class _WebServer(BaseRequestHandler):
@@ -174,12 +159,11 @@ class _WebServer(BaseRequestHandler):
             self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 
 
-@pytest.fixture(params=["plain", "tls"])
-def web_server(request: pytest.FixtureRequest, authority: CertificateAuthority, tmp_path: Path) -> Iterator[int]:
-    """The port of one that answers every request, with TLS or without."""
+@contextmanager
+def _web_server(files: CertificateFiles | None) -> Iterator[int]:
+    """The port of one that answers every request, with TLS if there are files for it."""
     server = ThreadingTCPServer(("127.0.0.1", 0), _WebServer)
-    if request.param == "tls":
-        files = authority.issue("web").write(tmp_path)
+    if files:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(files.certificate, files.key)
         server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -191,24 +175,23 @@ def web_server(request: pytest.FixtureRequest, authority: CertificateAuthority, 
     thread.join(5)
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_a_web_server(
-    web_server: int, protocol: str, authority: CertificateAuthority, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize(
+    ("by_tls", "protocol", "words"),
+    [
+        (False, "PLAINTEXT", "TCP failed. A web server (HTTP) answers"),
+        (True, "SSL", "TCP failed. A web server (HTTP) answers"),
+        (True, "PLAINTEXT", "TLS failed. The broker's listener speaks TLS"),
+        (False, "SSL", "TLS failed. The broker's listener does not speak TLS"),
+    ],
+)
+def test_a_web_server(authority: CertificateAuthority, tmp_path: Path, by_tls: bool, protocol: str, words: str) -> None:
     """It is named, or that only one of the two speaks TLS."""
-    by_tls = "tls" in request.node.callspec.params.values()
     extra = {"security_protocol": protocol} | ({"ssl_ca": authority.ca_pem} if protocol == "SSL" else {})
-
-    good, message = press_test(f"localhost:{web_server}", extra)
-
+    with _web_server(authority.issue("web").write(tmp_path) if by_tls else None) as port:
+        good, message = press_test(f"localhost:{port}", extra)
     assert not good
-    if by_tls and protocol == "PLAINTEXT":
-        assert message.startswith("TLS failed. The broker's listener speaks TLS")
-    elif protocol == "SSL" and not by_tls:
-        assert message.startswith("TLS failed. The broker's listener does not speak TLS")
-    else:
-        assert message.startswith("TCP failed. A web server (HTTP) answers")
-        assert "bootstrap.servers" in message
+    assert message.startswith(words)
+    assert ("bootstrap.servers" in message) == words.startswith("TCP")
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
@@ -221,88 +204,60 @@ def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch, protocol: st
     assert "security.protocol" in message
 
 
-def test_an_authority_that_is_not_trusted(broker: KafkaBroker) -> None:
-    other = {**form(broker), "ssl_ca": CertificateAuthority().ca_pem}
-    good, message = press_test(broker.sasl_ssl_bootstrap_servers, other, "reader")
-    assert not good
-    assert message.startswith("TLS failed. The certificate that the broker shows is signed by an unknown authority")
-    assert 'ssl.ca.location is "CA certificates" (ssl_ca)' in message
-
-
-def test_an_expired_certificate(misconfigured_broker: KafkaBroker) -> None:
-    good, message = press_test(misconfigured_broker.sasl_ssl_bootstrap_servers, form(misconfigured_broker), "reader")
-    assert not good
-    assert message.startswith(
-        "TLS failed. The certificate that the broker shows, or that of its authority, has expired."
-    )
-    assert "Renew it on the broker." in message
-    assert misconfigured_broker.sasl_ssl_bootstrap_servers in message
-
-
-def test_a_certificate_of_another_host(misconfigured_broker: KafkaBroker) -> None:
-    """The form can disable the check."""
-    extra = {"security_protocol": "SSL", "ssl_ca": form(misconfigured_broker)["ssl_ca"]}
-    good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, extra)
-    assert not good
-    assert message.startswith("TLS failed. The certificate that the broker shows is for another host name")
-    assert "advertised.listeners" in message
-    assert 'ssl.endpoint.identification.algorithm is "Check host names" (verify_host_names)' in message
-
-    good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, {**extra, "verify_host_names": False})
-    assert good, message
-
-
-def test_one_of_several_servers_has_a_bad_certificate(
-    broker: KafkaBroker, misconfigured_broker: KafkaBroker, authority: CertificateAuthority
+@pytest.mark.parametrize(
+    ("at", "servers", "fields", "words"),
+    [
+        ("right", "sasl_ssl", lambda: {"ssl_ca": CertificateAuthority().ca_pem},
+         ["TLS failed. The certificate that the broker shows is signed by an unknown authority",
+          'ssl.ca.location is "CA certificates" (ssl_ca)']),
+        ("wrong", "sasl_ssl", dict,
+         ["TLS failed. The certificate that the broker shows, or that of its authority, has expired.",
+          "Renew it on the broker."]),
+        ("wrong", "ssl", lambda: {"security_protocol": "SSL"},
+         ["TLS failed. The certificate that the broker shows is for another host name", "advertised.listeners",
+          'ssl.endpoint.identification.algorithm is "Check host names" (verify_host_names)']),
+        ("right", "ssl", lambda: {"security_protocol": "SSL"},
+         ["TLS failed. The broker requires a client certificate"]),
+        ("right", "sasl_ssl", lambda: {"security_protocol": "PLAINTEXT"},
+         ["TLS failed. The broker's listener speaks TLS"]),
+        ("right", "sasl", lambda: {"security_protocol": "PLAINTEXT"},
+         ["Login failed. The broker's listener asks for a login"]),
+        ("right", "sasl_ssl", lambda: {"password": "wr0ng-pass-w0rd"},
+         ["Login failed. The broker refused the user or the password.", "Passed before: DNS",
+          'sasl.username is "User" (login), sasl.password is "Password" (password)']),
+        # The first login is good, and a later one on the other server would not be.
+        ("both", "sasl_ssl", dict,
+         ["TLS failed. The certificate that the broker shows, or that of its authority, has expired"]),
+    ],
+)  # fmt: skip
+def test_a_fault_is_of_its_step(
+    broker: KafkaBroker,
+    misconfigured_broker: KafkaBroker,
+    at: str,
+    servers: str,
+    fields: Callable[[], dict[str, Any]],
+    words: list[str],
 ) -> None:
-    """The login is good, and a later one on the other server would not be."""
-    both = f"{broker.sasl_ssl_bootstrap_servers},{misconfigured_broker.sasl_ssl_bootstrap_servers}"
-    good, message = press_test(both, form(broker), "reader")
+    """With what to do, in the words of the form; ``test_logins.py`` has all faults."""
+    brokers = {"right": [broker], "wrong": [misconfigured_broker], "both": [broker, misconfigured_broker]}[at]
+    extra = {**form(broker), **fields()}
+    has_login = extra["security_protocol"].startswith("SASL")
+    password = {"password": extra.pop("password")} if "password" in extra else {}
+    if not has_login:
+        del extra["sasl_mechanism"]
+    if extra["security_protocol"] == "PLAINTEXT":
+        del extra["ssl_ca"]
+    host = ",".join(getattr(each, f"{servers}_bootstrap_servers") for each in brokers)
+    good, message = press_test(host, extra, "reader" if has_login else None, **password)
     assert not good
-    assert message.startswith(
-        "TLS failed. The certificate that the broker shows, or that of its authority, has expired"
-    )
+    assert message.startswith(words[0])
+    assert [word for word in words if word not in message] == []
 
 
-def test_a_listener_that_asks_for_a_certificate(broker: KafkaBroker) -> None:
-    extra = {"security_protocol": "SSL", "ssl_ca": form(broker)["ssl_ca"]}
-    good, message = press_test(broker.ssl_bootstrap_servers, extra)
-    assert not good
-    assert message.startswith("TLS failed. The broker requires a client certificate")
-
-
-def test_a_listener_that_speaks_tls(broker: KafkaBroker) -> None:
-    good, message = press_test(broker.sasl_ssl_bootstrap_servers)
-    assert not good
-    assert message.startswith("TLS failed. The broker's listener speaks TLS")
-
-
-def test_a_login_that_is_missing(broker: KafkaBroker) -> None:
-    good, message = press_test(broker.sasl_bootstrap_servers)
-    assert not good
-    assert message.startswith("Login failed. The broker's listener asks for a login")
-
-
-def test_a_wrong_password(broker: KafkaBroker) -> None:
-    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "reader", password="wr0ng-pass-w0rd")
-    assert not good
-    assert message.startswith("Login failed. The broker refused the user or the password.")
-    assert 'sasl.username is "User" (login), sasl.password is "Password" (password)' in message
-    assert "Passed before: DNS" in message
-
-
-def test_a_login_that_may_do_nothing(broker: KafkaBroker) -> None:
-    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "nobody")
-    assert not good
-    assert message.startswith("Authorisation failed. The login sees no topic")
-    assert "login: nobody by SCRAM-SHA-512" in message
-
-
-def test_a_login_that_may_only_look(broker: KafkaBroker) -> None:
-    """Which is enough for sensors."""
-    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), "looker")
+def test_the_form_can_disable_the_check_of_host_names(broker: KafkaBroker, misconfigured_broker: KafkaBroker) -> None:
+    extra = {"security_protocol": "SSL", "ssl_ca": form(broker)["ssl_ca"], "verify_host_names": False}
+    good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, extra)
     assert good, message
-    assert "of 1 topics that it sees it may read 0 and write 0" in message
 
 
 def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +280,7 @@ def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, mo
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
     """A call that does not come back, in a test whose bound is short."""
-    monkeypatch.setattr(connection_check, "WHOLE_SECONDS", 6.0)
+    monkeypatch.setattr(connection_check, "WHOLE_SECONDS", 4.0)
     over = Event()
     yield lambda *_: over.wait(20)
     over.set()
@@ -338,7 +293,7 @@ def test_a_step_that_hangs(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch,
     good, message = press_test(broker.bootstrap_servers)
     assert time.monotonic() - began < 15
     assert not good
-    assert message.startswith("Login failed. The test did not finish within its 6 s")
+    assert message.startswith("Login failed. The test did not finish within its 4 s")
     assert "Passed before: DNS" in message
 
 

@@ -153,10 +153,10 @@ def test_a_dead_broker_is_an_error_within_the_time_out(connection: Callable[...,
 
 
 def test_a_group_that_the_login_may_not_see_is_named(
-    authorizing_broker: KafkaBroker, connection: Callable[..., None]
+    secured_broker: KafkaBroker, connection: Callable[..., None]
 ) -> None:
     """Not taken for a group without commits or members."""
-    connection("kafka_sasl", extra=authorizing_broker.sasl_client_config("copier"))
+    connection("kafka_sasl", extra=secured_broker.sasl_client_config("guest"))
     with KafkaHook("kafka_sasl", timeout=20) as hook:
         for ask in (
             lambda: ConsumerGroup(hook, "copy").committed([TopicPartition("seen", 0)]),

@@ -3,10 +3,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
-import psutil
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import (
@@ -14,31 +13,30 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerTlsError,
     BrokerUnavailableError,
+    ConnectionConfigError,
     DelegationTokenError,
     DelegationTokenExpiredError,
+    DelegationTokenNotUsableError,
 )
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks import delegation_token
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker
 from tests.child_processes import children_with
+from tests.required_tools import needs_kdc
+from tests.secured_brokers import USERS
 from tests.services.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.broker
 
-USERS = {"alice": "alice-secret", "bob": "bob-secret"}
-LIFE_MS, LONGEST_MS = 30_000, 60_000
+#: What brokers give.
+LIFE_MS, LONGEST_MS = 86_400_000, 7 * 86_400_000
+Connection = Callable[..., None]
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    properties = {
-        "delegation.token.expiry.time.ms": str(LIFE_MS),
-        "delegation.token.max.lifetime.ms": str(LONGEST_MS),
-        "delegation.token.expiry.check.interval.ms": "1000",
-    }
-    with KafkaBroker(sasl_users=USERS, properties=properties) as running:
-        yield running
+@pytest.fixture
+def broker(secured_broker: KafkaBroker) -> KafkaBroker:
+    return secured_broker
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +44,7 @@ def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = broker.sasl_client_config("alice")
     extras = {
         "alice": alice,
-        "bob": broker.sasl_client_config("bob"),
+        "copier": broker.sasl_client_config("copier"),
         "wrong": {**alice, "sasl.password": "not-her-password"},
         "down": {**alice, "bootstrap.servers": "127.0.0.1:1"},
         "plain": {"bootstrap.servers": broker.bootstrap_servers},
@@ -59,10 +57,6 @@ def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def only(token_id: str) -> TokenSelection:
     return TokenSelection(token_ids=(token_id,))
-
-
-def java_children() -> list[psutil.Process]:
-    return children_with("py4j.GatewayServer")
 
 
 def test_from_its_making_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -95,10 +89,10 @@ def test_from_its_making_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
         assert expired.expiry_ms <= hook.now_ms() + 1000
         with pytest.raises(DelegationTokenError):
             hook.renew_token(token, LIFE_MS)
-        assert len(java_children()) == 1
-    assert java_children() == []
-    assert token.hmac not in caplog.text
-    assert "alice-secret" not in caplog.text
+        (process,) = children_with("py4j.GatewayServer")
+        shown = caplog.text + " ".join(process.cmdline())
+    assert children_with("py4j.GatewayServer") == []
+    assert not [secret for secret in (token.hmac, USERS["alice"]) if secret in shown + caplog.text]
 
 
 @pytest.mark.parametrize("shift", [3600, -3600])
@@ -130,17 +124,8 @@ def test_a_secret_that_a_broker_returns_is_masked(
         hook.expire_token(other)
 
 
-def test_no_secret_is_in_the_arguments_of_the_jvm() -> None:
-    with DelegationTokenHook("alice") as hook:
-        token = hook.create()
-        (process,) = java_children()
-        command = " ".join(process.cmdline())
-        assert "alice-secret" not in command
-        assert token.hmac not in command
-        hook.expire_token(token)
-
-
-def test_a_lease_and_a_longest_life() -> None:
+def test_what_a_connection_says_of_its_tokens() -> None:
+    """A lease, a longest life, and by which mechanism they log in."""
     with DelegationTokenHook("short") as hook:
         info = hook.create(lease_ms=10_000).info
         assert info.max_ms - info.issue_ms == 20_000
@@ -149,9 +134,6 @@ def test_a_lease_and_a_longest_life() -> None:
         (renewed,) = hook.renew(only(info.token_id), period_ms=LIFE_MS)
         assert renewed.at_maximum
         hook.expire(only(info.token_id))
-
-
-def test_by_the_other_mechanism() -> None:
     with DelegationTokenHook("sha256") as hook:
         hook.expire_token(hook.create())
 
@@ -164,17 +146,13 @@ def test_who_may_renew() -> None:
     """A refusal does not keep the others from being renewed."""
     with DelegationTokenHook("alice") as hook:
         hers = hook.create().info
-        both = hook.create(lease_ms=25_000, renewers=["bob"]).info
-    with DelegationTokenHook("bob") as hook:
+        both = hook.create(lease_ms=25_000, renewers=["copier"]).info
+    with DelegationTokenHook("copier") as hook:
         mine = TokenSelection(token_ids=(hers.token_id, both.token_id))
         with pytest.raises(BrokerAuthorizationError, match=hers.token_id):
             hook.renew(mine)
-        # The controller has renewed it; the broker that is asked hears of it a moment later.
-        deadline = time.monotonic() + 10
-        while (ends := _ends(hook))[both.token_id] == both.expiry_ms and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert ends[both.token_id] > both.expiry_ms
-        assert ends[hers.token_id] == hers.expiry_ms
+        _comes_to(lambda: _ends(hook)[both.token_id] > both.expiry_ms)
+        assert _ends(hook)[hers.token_id] == hers.expiry_ms
     with DelegationTokenHook("alice") as hook:
         hook.expire(mine)
 
@@ -251,25 +229,133 @@ def test_a_listener_that_also_requires_a_certificate(monkeypatch: pytest.MonkeyP
         pytest.param("wrong", BrokerAuthenticationError, "invalid credentials", id="wrong-password"),
         pytest.param("down", BrokerUnavailableError, "127.0.0.1:1", id="nobody-there"),
         pytest.param("plain", DelegationTokenError, "need a connection with a login", id="no-login"),
+        pytest.param("expired", BrokerTlsError, r"The certificate that the broker shows.* has expired", id="tls"),
+        pytest.param("tokenless", DelegationTokenError, r"delegation\.token\.secret\.key", id="broker-without-tokens"),
     ],
 )
-def test_each_failure_is_named_in_time(connection: str, error: type[Exception], said: str) -> None:
+def test_each_failure_is_named_in_time(
+    misconfigured_broker: KafkaBroker,
+    broker_without_tokens: KafkaBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    connection: str,
+    error: type[Exception],
+    said: str,
+) -> None:
+    """Whichever question comes first."""
+    for name, extra in (
+        ("EXPIRED", misconfigured_broker.sasl_client_config("alice", tls=True)),
+        ("TOKENLESS", broker_without_tokens.sasl_client_config("alice")),
+    ):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps({"conn_type": "kafka", "extra": extra}))
+    ask = DelegationTokenHook.now_ms if connection == "expired" else DelegationTokenHook.create
     began = time.monotonic()
     with pytest.raises(error, match=said) as caught, DelegationTokenHook(connection, timeout=5.0) as hook:
-        hook.create()
+        ask(hook)
     assert time.monotonic() - began < 30
     assert "not-her-password" not in str(caught.value)
-    assert java_children() == []
-
-
-def test_a_broker_without_tokens(broker_without_tokens: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    extra = broker_without_tokens.sasl_client_config("alice")
-    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "kafka", "extra": extra}))
-    missing = pytest.raises(DelegationTokenError, match=r"delegation\.token\.secret\.key")
-    with missing, DelegationTokenHook("other") as hook:
-        hook.create()
+    assert "clock" not in capsys.readouterr().out
+    assert children_with("py4j.GatewayServer") == []
 
 
 def test_outside_of_with() -> None:
     with pytest.raises(Exception, match="inside `with`"):
         DelegationTokenHook("alice").now_ms()
+
+
+@pytest.mark.parametrize(
+    ("login", "owner"),
+    [
+        pytest.param("PLAIN", "User:alice", id="plain"),
+        pytest.param("SCRAM-SHA-256", "User:alice", id="scram"),
+        pytest.param("OAUTHBEARER", "User:copier", id="oauthbearer"),
+        pytest.param("GSSAPI", "User:alice", id="keytab", marks=needs_kdc),
+        pytest.param("certificate", "User:CN=writer", id="certificate"),
+    ],
+)
+def test_a_token_by_every_login(
+    broker: KafkaBroker,
+    authority: CertificateAuthority,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    login: str,
+    owner: str,
+) -> None:
+    """A token by a certificate is not tried, as there is no SASL by which it could be."""
+    if broker.kerberos:
+        monkeypatch.setenv("KRB5_CONFIG", broker.kerberos.environment["KRB5_CONFIG"])
+    is_sasl = login != "certificate"
+    extra = (
+        broker.sasl_client_config(owner.removeprefix("User:"), login, tls=login == "PLAIN")
+        if is_sasl
+        else broker.ssl_client_config(authority.issue("writer"))
+    )
+    connection("kafka_login", extra=extra)
+    with DelegationTokenHook("kafka_login") as hook:
+        make = hook.create if is_sasl else hook.create_unchecked
+        token = make(lease_ms=600_000)
+        assert token.info.owner == owner
+        _comes_to(lambda: hook.describe(owner) == [token.info])
+        mine = TokenSelection(token_ids=(token.info.token_id,))
+        (renewed,) = hook.renew(mine)
+        assert renewed.expiry_ms - token.info.issue_ms > LIFE_MS / 2
+        (expired,) = hook.expire(mine)
+        assert expired.expiry_ms < token.info.issue_ms + 120_000
+        _comes_to(lambda: hook.describe(owner) == [])
+        if not is_sasl:
+            with pytest.raises(ConnectionConfigError, match=r"SASL_SSL or SASL_PLAINTEXT listener; .* is SSL"):
+                hook.create()
+            _comes_to(lambda: hook.describe(owner) == [])
+    assert children_with("py4j.GatewayServer") == []
+
+
+def _comes_to(what: Callable[[], bool]) -> None:
+    """The controller has done it; the broker that is asked hears of it a moment later."""
+    deadline = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < deadline, "not in 10 s"
+        time.sleep(0.1)
+
+
+def test_a_clock_that_the_login_may_not_ask_for(
+    broker: KafkaBroker, connection: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is this machine's then, and the log says so."""
+    connection("kafka_login", extra=broker.sasl_client_config("guest"))
+    with DelegationTokenHook("kafka_login") as hook:
+        assert abs(hook.now_ms() - time.time() * 1000) < 1000
+    assert "ClusterAuthorizationException" in capsys.readouterr().out
+
+
+def test_a_listener_without_scram(misconfigured_broker: KafkaBroker, connection: Connection) -> None:
+    """The token could never log in there, which is no matter of waiting; it is expired."""
+    connection("kafka_plain", extra=misconfigured_broker.sasl_client_config("alice", "PLAIN"))
+    began = time.monotonic()
+    with DelegationTokenHook("kafka_plain") as hook:
+        with pytest.raises(
+            DelegationTokenError, match="uses SCRAM, so the listener must have SCRAM-SHA-512, in addition to PLAIN"
+        ) as caught:
+            hook.create()
+        assert type(caught.value) is DelegationTokenError
+        assert "sasl.enabled.mechanisms" in str(caught.value)
+        _comes_to(lambda: hook.describe() == [])
+    assert time.monotonic() - began < 20
+
+
+def test_a_token_that_brokers_do_not_take(
+    broker: KafkaBroker, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have heard of it at the next try."""
+    monkeypatch.setattr(delegation_token, "USABLE_SECONDS", 2.0)
+    connection("kafka_login", extra=broker.sasl_client_config("alice"))
+    with DelegationTokenHook("kafka_login") as hook:
+        token = hook.create()
+        hook.expire_token(token)
+        began = time.monotonic()
+        with pytest.raises(
+            DelegationTokenNotUsableError, match=r"must be usable within 2 s; at .* still refused"
+        ) as caught:
+            hook.wait_until_usable(token)
+        assert 2 <= time.monotonic() - began < 15
+    assert caught.value.retriable
+    assert token.hmac not in str(caught.value)

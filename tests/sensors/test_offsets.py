@@ -16,7 +16,6 @@ from uuid import uuid4
 
 import pytest
 from airflow.sdk import DAG, BaseOperator
-from airflow.sdk.bases.sensor import PokeReturnValue
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -148,46 +147,33 @@ def test_each_record_is_found_by_one_run(
 def test_the_first_run_may_begin_now(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
 ) -> None:
-    """What comes while it waits is found, and what comes before the next run."""
-    name = topic()
+    """What comes while it waits is found, and what comes before the next run. A topic that is created after the first
+    look is all new, however often the sensor has looked before.
+    """
+    name, later = topic(), f"later-{uuid4().hex[:8]}"
     monkeypatch.setattr(last_run, "Variable", Variables())
     kafka.produce(name, [Record(value=b"v")] * 3)
+    since = {"last_run": "latest"}
 
-    def found(run_id: str, since: object) -> list[tuple[int, int]]:
+    def found(run_id: str) -> list[tuple[int, int]]:
         ranges = wait(KafkaNewRecordsSensor, TaskInstance(run_id=run_id), topics=[name], since=since, timeout=20)
         return [(r["from_offset"], r["until_offset"]) for r in ranges]
 
-    since = {"last_run": "latest"}
-    sensor = KafkaNewRecordsSensor(task_id="task", topics=[name], since=since)
     context: Any = task_context()
-    assert sensor.poke(context) is False
+    assert KafkaNewRecordsSensor(task_id="task", topics=[name], since=since).poke(context) is False
     kafka.produce(name, [Record(value=b"v")] * 2)
 
-    assert found("first", since) == [(3, 5)]
+    assert found("first") == [(3, 5)]
     kafka.produce(name, [Record(value=b"v")])
-    assert found("second", since) == [(5, 6)]
+    assert found("second") == [(5, 6)]
 
-
-@pytest.mark.broker
-def test_a_topic_that_is_created_after_the_first_look_is_all_new(
-    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However often the sensor has looked before."""
-    monkeypatch.setattr(last_run, "Variable", Variables())
-    prefix = f"later-{uuid4().hex[:8]}"
-    waits: dict[str, Any] = {"since": {"last_run": "latest"}, "missing_topic": "wait"}
-    sensor = KafkaNewRecordsSensor(task_id="task", topic_pattern=f"{prefix}.*", **waits)
-    context: Any = task_context()
-    for _ in range(2):
-        assert sensor.poke(context) is False
-    name = f"{prefix}-orders"
-    kafka.create_topic(name, 1)
-    kafka.produce(name, [Record(value=b"v")] * 3)
-
-    found = sensor.poke(context)
-
-    assert isinstance(found, PokeReturnValue)
-    assert [(r["from_offset"], r["until_offset"]) for r in found.xcom_value] == [(0, 3)]
+    waits: dict[str, Any] = {"since": since, "missing_topic": "wait"}
+    sensor = KafkaNewRecordsSensor(task_id="later", topic_pattern=f"{later}.*", **waits)
+    context = task_context(ti=TaskInstance(task_id="later"))
+    assert [sensor.poke(context) for _ in range(2)] == [False, False]
+    kafka.produce(kafka.create_topic(f"{later}-orders"), [Record(value=b"v")] * 3)
+    looked: Any = sensor.poke(context)
+    assert [(r["from_offset"], r["until_offset"]) for r in looked.xcom_value] == [(0, 3)]
 
 
 @pytest.mark.broker
@@ -316,8 +302,12 @@ def test_a_window_is_complete_when_every_partition_is_behind_it(
 @pytest.mark.broker
 @pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
 def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]) -> None:
+    """Looking commits nothing."""
     name, group = topic(2), f"group-{uuid4().hex[:8]}"
     kafka.produce(name, [Record(value=b"v", partition=i % 2) for i in range(40)])
+    assert poke_once(ConsumerGroupLagSensor, topics=[name], group_id=group, max_lag=0) is False
+    assert poke_once(KafkaNewRecordsSensor, topics=[name], since=f"group:{group}")
+    assert kafka.committed(group, name) == {}
     with KafkaHook() as hook:
         ConsumerGroup(hook, group).commit({TopicPartition(name, 0): 15})
     common = {"topics": [name], "group_id": group}
@@ -326,17 +316,6 @@ def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory, wait: Ca
     assert poke_once(ConsumerGroupLagSensor, **common, max_lag=19, per_partition=True) is False
     for parameters in ({"max_lag": 25}, {"max_lag": 20, "per_partition": True}, {"max_lag": "25"}):
         assert wait(ConsumerGroupLagSensor, **common, **parameters) == {name: {"0": 5, "1": 20}}
-
-
-@pytest.mark.broker
-def test_looking_commits_nothing(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    name, group = topic(), f"group-{uuid4().hex[:8]}"
-    kafka.produce(name, [Record(value=b"v")])
-
-    poke_once(ConsumerGroupLagSensor, topics=[name], group_id=group, max_lag=0)
-    poke_once(KafkaNewRecordsSensor, topics=[name], since=f"group:{group}")
-
-    assert kafka.committed(group, name) == {}
 
 
 @pytest.mark.broker
@@ -364,58 +343,43 @@ _LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
 @pytest.mark.parametrize(
     ("kind", "parameters", "fragment"),
     [
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "topics": None}, "got none", id="nothing-to-wait-for"),
-        pytest.param(
-            KafkaNewRecordsSensor, {**_RECORDS, "topic_pattern": "o.*"}, "exactly one", id="topics-and-pattern",
-        ),
-        pytest.param(
-            KafkaNewRecordsSensor, {"topic_pattern": "nothing-.*", "since": "earliest"}, "matches none",
-            id="pattern-matches-nothing",
-        ),
-        pytest.param(
-            KafkaNewRecordsSensor, {**_RECORDS, "topics": ["no-such-topic"]}, "'no-such-topic' does not exist",
-            id="no-such-topic",
-        ),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "since": None}, "since must be", id="no-since"),
-        pytest.param(
-            KafkaNewRecordsSensor, {**_RECORDS, "since": "/no/such/checkpoint"}, "CheckpointMissingError",
-            id="no-such-checkpoint",
-        ),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "min_records": 0}, "min_records", id="min-records-0"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "max_wait_for_min": 0}, "max_wait_for_min", id="max-wait-0"),
-        pytest.param(
-            KafkaNewRecordsSensor, {**_RECORDS, "missing_topic": "ignore"}, "missing_topic", id="missing-topic",
-        ),
-        pytest.param(
-            KafkaNewRecordsSensor, {**_RECORDS, "isolation_level": "serializable"}, "isolation_level",
-            id="isolation-level",
-        ),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "poke_interval": 0}, "poke_interval", id="poke-interval-0"),
-        pytest.param(KafkaNewRecordsSensor, {**_RECORDS, "kafka_timeout": 0}, "kafka_timeout", id="kafka-timeout-0"),
-        pytest.param(
-            KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": " "}, "source_conn_id", id="blank-connection",
-        ),
-        pytest.param(
-            KafkaNewRecordsSensor, {**_RECORDS, "source_conn_id": "nowhere"}, "'nowhere' does not exist",
-            id="no-such-connection",
-        ),
-        pytest.param(
-            KafkaTimestampReachedSensor, {**_REACHED, "timestamp": "yesterday"}, "timestamp must be ISO",
-            id="timestamp",
-        ),
-        pytest.param(KafkaTimestampReachedSensor, {**_REACHED, "idle_after": -1}, "idle_after", id="idle-negative"),
-        pytest.param(ConsumerGroupLagSensor, {**_LAG, "max_lag": -1}, "max_lag", id="negative-lag"),
-        pytest.param(ConsumerGroupLagSensor, {**_LAG, "group_id": ""}, "group_id", id="no-group"),
+        (KafkaNewRecordsSensor, {"topics": None}, "got none"),
+        (KafkaNewRecordsSensor, {"topics": None, "topic_pattern": "nothing-.*"}, "matches none"),
+        (KafkaNewRecordsSensor, {"topics": ["no-such-topic"]}, "'no-such-topic' does not exist"),
+        (KafkaNewRecordsSensor, {"since": "/no/such/checkpoint"}, "CheckpointMissingError"),
+        (KafkaNewRecordsSensor, {"poke_interval": 0}, "poke_interval"),
+        (KafkaNewRecordsSensor, {"kafka_timeout": 0}, "kafka_timeout"),
+        (KafkaNewRecordsSensor, {"source_conn_id": " "}, "source_conn_id"),
+        (KafkaNewRecordsSensor, {"source_conn_id": "nowhere"}, "'nowhere' does not exist"),
+        (KafkaNewRecordsSensor, {"source_conn_id": "wrong"}, "BrokerAuthenticationError"),
+        (KafkaTimestampReachedSensor, {"timestamp": "yesterday"}, "timestamp must be ISO"),
+        (ConsumerGroupLagSensor, {"max_lag": -1}, "max_lag"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_clear_error_at_once(
-    kafka: KafkaBroker, kind: type[KafkaOffsetsSensor], parameters: dict[str, Any], fragment: str, deferrable: bool
+    kafka: KafkaBroker,
+    secured_broker: KafkaBroker,
+    connection: Callable[..., None],
+    kind: type[KafkaOffsetsSensor],
+    parameters: dict[str, Any],
+    fragment: str,
+    deferrable: bool,
 ) -> None:
-    """Nothing is deferred for it, and nothing is tried again."""
+    """Nothing is deferred for it, and nothing is tried again, or the task is skipped; ``core/conditions`` has the other
+    rules.
+    """
+    connection("wrong", extra={**secured_broker.sasl_client_config("copier"), "sasl.password": "wrong"})
+    good = {KafkaNewRecordsSensor: _RECORDS, KafkaTimestampReachedSensor: _REACHED, ConsumerGroupLagSensor: _LAG}[kind]
+    given: dict[str, Any] = {"task_id": "wait", "deferrable": deferrable, **good, **parameters}
     context: Any = task_context()
+    started = time.monotonic()
     with pytest.raises(AirflowFailException) as raised:
-        kind(task_id="wait", deferrable=deferrable, **parameters).execute(context)
+        kind(**given).execute(context)
     assert fragment in str(raised.value)
+    assert time.monotonic() - started < 10
+    if "'no-such-topic'" in fragment:
+        with pytest.raises(AirflowSkipException):
+            kind(**given, soft_fail=True).execute(context)
 
 
 def test_a_deferred_wait_needs_an_end() -> None:
@@ -423,16 +387,6 @@ def test_a_deferred_wait_needs_an_end() -> None:
     context: Any = task_context()
     with pytest.raises(AirflowFailException, match="timeout must be"):
         KafkaNewRecordsSensor(task_id="wait", deferrable=True, timeout=0, **_RECORDS).execute(context)
-
-
-@pytest.mark.broker
-@pytest.mark.parametrize("deferrable", [False, True])
-def test_soft_fail_skips(kafka: KafkaBroker, deferrable: bool) -> None:
-    context: Any = task_context()
-    with pytest.raises(AirflowSkipException):
-        KafkaNewRecordsSensor(
-            task_id="wait", topics=["no-such-topic"], since="earliest", soft_fail=True, deferrable=deferrable
-        ).execute(context)
 
 
 def test_a_dead_broker_is_asked_until_the_time_out_with_one_line_in_the_log(
@@ -448,17 +402,6 @@ def test_a_dead_broker_is_asked_until_the_time_out_with_one_line_in_the_log(
     with pytest.raises(TaskDeferred) as deferred:
         KafkaNewRecordsSensor(task_id="wait", timeout=2, deferrable=True, **parameters).execute(context)
     assert deferred.value.timeout == timedelta(seconds=2)
-
-
-@pytest.mark.broker
-def test_refused_credentials_fail_at_once(secured_broker: KafkaBroker, connection: Callable[..., None]) -> None:
-    connection("kafka_default", extra={**secured_broker.sasl_client_config("copier"), "sasl.password": "wrong"})
-    for deferrable in (False, True):
-        started = time.monotonic()
-        context: Any = task_context()
-        with pytest.raises(AirflowFailException, match="BrokerAuthenticationError"):
-            KafkaNewRecordsSensor(task_id="wait", deferrable=deferrable, **_RECORDS).execute(context)
-        assert time.monotonic() - started < 10
 
 
 @pytest.mark.broker
@@ -490,25 +433,20 @@ def test_an_event_of_the_trigger_is_judged_in_full() -> None:
 
 
 def test_templated_fields_take_what_another_task_returns() -> None:
-    """Nothing is looked at before ``execute``, so that an XComArg may stand there."""
+    """Nothing is looked at before ``execute``, so that an XComArg may stand there, and mapping sees every parameter."""
     with DAG("d"):
         before = BaseOperator(task_id="before")
         output: Any = before.output
         new = KafkaNewRecordsSensor(task_id="new", topics=output, since=output, min_records=output)
         reached = KafkaTimestampReachedSensor(task_id="reached", topics=output, timestamp=output)
         lag = ConsumerGroupLagSensor(task_id="lag", topics=output, group_id=output, max_lag=output)
-        for task in (new, reached, lag):
-            assert task.upstream_task_ids == {"before"}
+        mapped = KafkaNewRecordsSensor.partial(
+            task_id="mapped", topics=["a"], kafka_timeout=5, deferrable=True, missing_topic="wait", poke_interval=5
+        ).expand(since=[{"a": {"0": 1}}, {"a": {"0": 2}}])
+    assert [task.upstream_task_ids for task in (new, reached, lag)] == [{"before"}] * 3
+    assert mapped.task_id == "mapped"
     common = {"source_conn_id", "isolation_level", "missing_topic", "kafka_timeout"}
     of_new = {"topics", "topic_pattern", "since", "min_records", "max_wait_for_min", "fail_on_data_loss"}
     assert set(new.template_fields) == common | of_new
     assert set(reached.template_fields) == common | {"topics", "timestamp", "idle_after"}
     assert set(lag.template_fields) == common | {"topics", "group_id", "max_lag", "per_partition"}
-
-
-def test_mapping_sees_every_parameter() -> None:
-    with DAG("d"):
-        mapped = KafkaNewRecordsSensor.partial(
-            task_id="new", topics=["a"], kafka_timeout=5, deferrable=True, missing_topic="wait", poke_interval=5
-        ).expand(since=[{"a": {"0": 1}}, {"a": {"0": 2}}])
-    assert mapped.task_id == "new"

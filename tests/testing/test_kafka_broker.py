@@ -8,14 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
-from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
+from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import BOOTSTRAP_VARIABLE, KafkaBroker
 from airflow_provider_kafka_spark.testing.ports import free_ports
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -23,42 +23,28 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture(scope="module")
-def sasl_broker() -> Iterator[KafkaBroker]:
-    """A broker with a listener that asks for a login."""
-    with KafkaBroker(sasl_users={"alice": "alice's-pass", "bob": "b0b"}) as broker:
-        yield broker
-
-
 def test_a_record_comes_back_as_it_was_written(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """Null values, null keys, repeated header keys, null header values, timestamps and partitions survive."""
+    """Null values, null keys, repeated header keys, null header values, timestamps and partitions survive; a record
+    without timestamp and partition gets both.
+    """
     name = topic(partitions=3)
     records = [
         Record(b"tombstone", None, (("a", b"1"), ("a", b"2"), ("b", None)), 1_700_000_000_123, 2),
         Record(None, b"no key", (), 5, 0),
         Record(b"", b"", (("", b""),), 6, 0),
     ]
+    assert kafka_broker.consume(name) == []
     kafka_broker.produce(name, records)
     assert kafka_broker.consume(name) == [
         records[1]._replace(offset=0),
         records[2]._replace(offset=1),
         records[0]._replace(offset=0),
     ]
-
-
-def test_a_record_without_timestamp_and_partition_gets_both(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """None means now, and any partition."""
-    name = topic(partitions=2)
-    before = int(time.time() * 1000)
+    name, before = topic(partitions=2), int(time.time() * 1000)
     kafka_broker.produce(name, [Record(b"key", b"value")])
     (record,) = kafka_broker.consume(name)
     assert before <= (record.timestamp or 0) <= int(time.time() * 1000)
     assert record.partition in (0, 1)
-
-
-def test_an_empty_topic_has_no_records(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """Reading nothing returns at once and returns nothing."""
-    assert kafka_broker.consume(topic(partitions=2)) == []
 
 
 def test_bulk_records_keep_their_order(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
@@ -91,18 +77,16 @@ def test_aborted_records_are_read_on_demand_only(kafka_broker: KafkaBroker, topi
 
 
 def test_deleted_records_are_gone(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """Records before the given offset age out, of the named partitions only."""
+    """Records before the given offset age out, of the named partitions only; a test that ages out what is not there has
+    a mistake in it.
+    """
     name = topic(partitions=2)
     kafka_broker.produce(name, [Record(value=b"%d" % i, partition=i % 2) for i in range(10)])
     kafka_broker.delete_records(name, {1: 3})
     assert kafka_broker.offsets(name) == {0: (0, 5), 1: (3, 5)}
     assert [record.value for record in kafka_broker.consume(name) if record.partition == 1] == [b"7", b"9"]
-
-
-def test_deleting_beyond_the_end_is_an_error(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """A test that ages out what is not there has a mistake in it."""
     with pytest.raises(LocalServiceError, match="delete records"):
-        kafka_broker.delete_records(topic(), {0: 5})
+        kafka_broker.delete_records(name, {0: 6})
 
 
 def test_a_topic_name_can_be_used_again(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
@@ -129,86 +113,54 @@ def test_topics_are_named_after_the_test(topic: TopicFactory) -> None:
     assert first != second
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-@pytest.mark.parametrize("user", ["alice", "bob"])
-def test_a_user_logs_in(sasl_broker: KafkaBroker, user: str, mechanism: str) -> None:
-    """Every user can log in by every mechanism of the SASL listener."""
-    client = BrokerClient(sasl_broker.sasl_bootstrap_servers, sasl_broker.sasl_client_config(user, mechanism))
-    assert isinstance(client.topics(), set)
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_refused(sasl_broker: KafkaBroker, mechanism: str) -> None:
-    """The login is a real one."""
-    config = {**sasl_broker.sasl_client_config("alice", mechanism), "sasl.password": "wrong"}
-    client = BrokerClient(sasl_broker.sasl_bootstrap_servers, config, timeout=3)
-    with pytest.raises(LocalServiceError, match="Authentication failed"):
-        client.topics()
-
-
-def test_the_sasl_listener_refuses_clients_without_login(sasl_broker: KafkaBroker) -> None:
-    """The second listener is not the first under another port."""
-    with pytest.raises(LocalServiceError):
-        BrokerClient(sasl_broker.sasl_bootstrap_servers, timeout=3).topics()
-
-
 def test_a_password_that_cannot_be_quoted_is_refused() -> None:
     """Before anything is started."""
     with pytest.raises(OptionError, match="got user 'alice'"):
         KafkaBroker(sasl_users={"alice": 'a"b'}).start()
 
 
-def test_a_broker_that_cannot_start_gives_the_reason() -> None:
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"properties": {"log.segment.bytes": "-7"}}, r"log\.segment\.bytes"),
+        # A JVM that refuses its options is noticed before the time-out.
+        ({"jvm_options": ["-XX:+NoSuchOption"]}, "NoSuchOption"),
+        # Another broker's answer at the wanted port is not mistaken for ours.
+        ({"port": "taken"}, "Address already in use"),
+    ],
+    ids=["property", "jvm", "port"],
+)
+def test_a_broker_that_cannot_start_gives_the_reason(
+    kafka_broker: KafkaBroker, how: dict[str, Any], reason: str
+) -> None:
     """The error has the end of the broker's log, and nothing is left."""
-    broker = KafkaBroker(properties={"log.segment.bytes": "-7"})
-    with pytest.raises(LocalServiceError, match=r"log\.segment\.bytes"):
+    taken = int(kafka_broker.bootstrap_servers.rpartition(":")[2])
+    broker = KafkaBroker(**{name: taken if value == "taken" else value for name, value in how.items()})
+    before = time.monotonic()
+    with pytest.raises(LocalServiceError, match=reason):
         broker.start()
+    assert time.monotonic() - before < 45
     assert not broker.running
 
 
-def test_a_broker_that_dies_at_once_gives_the_reason() -> None:
-    """A JVM that refuses its options is noticed before the time-out."""
-    before = time.monotonic()
-    with pytest.raises(LocalServiceError, match="NoSuchOption"):
-        KafkaBroker(jvm_options=["-XX:+NoSuchOption"]).start()
-    assert time.monotonic() - before < 30
-
-
-def test_a_port_that_is_taken_is_an_error(kafka_broker: KafkaBroker) -> None:
-    """Another broker's answer at the wanted port is not mistaken for ours."""
-    taken = int(kafka_broker.bootstrap_servers.rpartition(":")[2])
-    with pytest.raises(LocalServiceError, match="Address already in use"):
-        KafkaBroker(port=taken).start()
-
-
-def test_a_port_that_was_lost_to_another_process_is_replaced(
-    kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+def test_a_broker_from_its_start_to_its_end(
+    kafka_broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between finding a port and listening on it, another process may take it: another one is tried."""
+    """A port that another process took meanwhile is replaced, a property that is given replaces ours, and a broker that
+    was killed comes back with its data at the same address. A stopped one leaves nothing, and may be stopped again.
+    """
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     taken = int(kafka_broker.bootstrap_servers.rpartition(":")[2])
     answers = iter([[taken, *free_ports(1)]])
     monkeypatch.setattr(
         "airflow_provider_kafka_spark.testing.kafka_broker.free_ports", lambda n: next(answers, None) or free_ports(n)
     )
-    with KafkaBroker() as broker:
-        assert broker.bootstrap_servers != kafka_broker.bootstrap_servers
-        assert broker.topics() == set()
-
-
-def test_properties_reach_the_broker() -> None:
-    """A property that is given replaces ours."""
-    with KafkaBroker(properties={"auto.create.topics.enable": "true"}) as broker:
-        broker.produce("made-by-writing", [Record(value=b"x")])
-        assert len(broker.consume("made-by-writing")) == 1
-
-
-def test_a_killed_broker_comes_back_with_its_data() -> None:
-    """At the same address; restart() also restarts one that runs."""
     # It comes back when its earlier session has ended.
-    with KafkaBroker(properties={"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}) as broker:
+    session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
+    with KafkaBroker(properties={"auto.create.topics.enable": "true", **session}) as broker:
         before = broker.bootstrap_servers
-        broker.create_topic("kept")
-        broker.produce("kept", [Record(value=b"x")])
+        assert before != kafka_broker.bootstrap_servers
+        broker.produce("made-by-writing", [Record(value=b"x")])
 
         broker.kill()
 
@@ -216,46 +168,28 @@ def test_a_killed_broker_comes_back_with_its_data() -> None:
         assert not _answers(before)
         broker.restart()
         assert broker.bootstrap_servers == before
-        assert [r.value for r in broker.consume("kept")] == [b"x"]
+        assert [r.value for r in broker.consume("made-by-writing")] == [b"x"]
         broker.restart()
-        assert [r.value for r in broker.consume("kept")] == [b"x"]
+        assert [r.value for r in broker.consume("made-by-writing")] == [b"x"]
+    assert not list(tmp_path.iterdir())
+    assert not _answers(before)
+    broker.stop()
     with pytest.raises(LocalServiceError, match="KafkaBroker must run"):
         KafkaBroker().restart()
 
 
-def test_a_stopped_broker_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its port is free, its data is removed, and stopping it again does nothing."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with KafkaBroker() as broker:
-        assert any(tmp_path.iterdir())
-    assert not list(tmp_path.iterdir())
-    assert not _answers(broker.bootstrap_servers)
-    broker.stop()
-
-
-def test_the_broker_dies_with_its_owner(tmp_path: Path) -> None:
-    """Even an owner that is ended by SIGKILL leaves no broker and no data."""
-    with _command_line(tmp_path) as command:
-        servers = _first_line(command)
-        assert _answers(servers)
-        command.send_signal(signal.SIGKILL)
-        command.wait(10)
-        deadline = time.monotonic() + 30
-        while _answers(servers) or list(tmp_path.glob("kafka-broker-*")):
-            assert time.monotonic() < deadline, "the broker or its data outlived its owner by 30 seconds"
-            time.sleep(0.1)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_the_command_line_runs_a_broker_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
-    """It prints the bootstrap servers first, and ends cleanly."""
-    with _command_line(tmp_path) as command:
-        servers = _first_line(command)
+def test_the_command_line_runs_a_broker_until_a_signal(tmp_path: Path) -> None:
+    """It prints the bootstrap servers first, and ends cleanly; ``test_broker_command.py`` has the other ways to end."""
+    command = [sys.executable, "-m", "airflow_provider_kafka_spark.testing.kafka_broker"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        servers = process.stdout.readline().strip()
         KafkaBroker.existing(servers).start()
-        command.send_signal(number)
-        assert command.wait(30) == 0
-        assert not _answers(servers)
-        assert not list(tmp_path.glob("kafka-broker-*"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert not _answers(servers)
+    assert not list(tmp_path.glob("kafka-broker-*"))
 
 
 def test_the_environment_names_a_broker_to_use(kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,16 +207,6 @@ def test_an_existing_broker_that_does_not_answer_is_an_error() -> None:
     broker.start_timeout = 1.5
     with pytest.raises(LocalServiceError, match=r"answer at 127\.0\.0\.1:1 within 1\.5 seconds.*Start it"):
         broker.start()
-
-
-def _command_line(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "airflow_provider_kafka_spark.testing.kafka_broker"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)})
-
-
-def _first_line(command: subprocess.Popen[str]) -> str:
-    assert command.stdout is not None
-    return command.stdout.readline().strip()
 
 
 def _answers(servers: str) -> bool:

@@ -48,6 +48,7 @@ def test_acknowledged_records_survive_the_sigkill_of_their_leader(kafka_cluster:
     assert [record.value for record in kafka_cluster.consume(topic)] == [b"before", b"after"]
 
 
+@pytest.mark.long
 def test_a_leader_is_moved(kafka_cluster: KafkaCluster) -> None:
     """To any broker, with the records."""
     topic = new_topic(kafka_cluster)
@@ -58,6 +59,7 @@ def test_a_leader_is_moved(kafka_cluster: KafkaCluster) -> None:
     assert len(kafka_cluster.consume(topic)) == 1
 
 
+@pytest.mark.long
 def test_a_partition_is_reassigned(kafka_cluster: KafkaCluster) -> None:
     """Its replicas are on the named brokers, and in sync."""
     topic = new_topic(kafka_cluster, replication=1)
@@ -82,6 +84,7 @@ def test_another_broker_leads_while_one_is_suspended(kafka_cluster: KafkaCluster
     assert len(kafka_cluster.consume(topic)) == 1
 
 
+@pytest.mark.long
 def test_a_restarted_broker_keeps_its_data(kafka_cluster: KafkaCluster) -> None:
     """It leaves in order, comes back at its address, and is in sync."""
     topic = new_topic(kafka_cluster)
@@ -95,6 +98,7 @@ def test_a_restarted_broker_keeps_its_data(kafka_cluster: KafkaCluster) -> None:
     assert len(kafka_cluster.consume(topic)) == 1
 
 
+@pytest.mark.long
 def test_coordinators_are_those_that_the_brokers_name(kafka_cluster: KafkaCluster) -> None:
     """The computed ones, for groups and for transactional ids."""
     topic = new_topic(kafka_cluster)
@@ -116,6 +120,7 @@ def test_coordinators_are_those_that_the_brokers_name(kafka_cluster: KafkaCluste
         ]
 
 
+@pytest.mark.long
 def test_records_of_a_partition_without_a_leader_are_not_left_out(kafka_cluster: KafkaCluster) -> None:
     """Reading the rest alone would look as if records were lost."""
     alone, safe = new_topic(kafka_cluster, 3, replication=1), new_topic(kafka_cluster, 3)
@@ -137,6 +142,7 @@ def test_a_broker_that_is_not_there_is_an_error(kafka_cluster: KafkaCluster) -> 
         KafkaCluster().kill(1)
 
 
+@pytest.mark.long
 def test_nothing_is_left_after_the_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ports are free and data is removed, also if a broker was killed or is suspended."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -151,6 +157,7 @@ def test_nothing_is_left_after_the_context(tmp_path: Path, monkeypatch: pytest.M
     assert cluster.running() == []
 
 
+@pytest.mark.long
 def test_a_cluster_that_cannot_start_gives_the_reason() -> None:
     """The error has the end of a broker's log, and nothing is left."""
     cluster = KafkaCluster(properties={"log.segment.bytes": "-7"})

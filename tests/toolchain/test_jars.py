@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from airflow_provider_kafka_spark.toolchain import jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, HTTP_HOSTS, MAVEN_REPOSITORY
 
+_APP, _NAMES = ["org.example:app:1.0"], ["app-1.0.jar", "library-2.0.jar"]
 _RESOLVE = """
 import sys
 from pathlib import Path
@@ -41,20 +43,20 @@ class Repository:
         self.requests = requests
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Repository]:
+@contextmanager
+def _published(folder: Path) -> Iterator[Repository]:
     """A real HTTP server with real poms, which records what it was asked for."""
-    folder = tmp_path / "repository"
-    _publish(folder, "app", "1.0", [("library", "2.0")])
-    _publish(folder, "library", "2.0", [])
-    _publish(folder, "broken", "1.0", [("nowhere", "9")])
+    _publish(folder / "repository", "app", "1.0", [("library", "2.0")])
+    _publish(folder / "repository", "library", "2.0", [])
+    _publish(folder / "repository", "broken", "1.0", [("nowhere", "9")])
     requests: list[str] = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: ARG002 - the base class calls it
             requests.append(self.path)
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    handler = partial(Handler, directory=str(folder / "repository"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield Repository(f"http://127.0.0.1:{server.server_address[1]}", requests)
@@ -64,16 +66,63 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 
 @pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with _published(tmp_path) as repository:
+        yield repository
+
+
+@pytest.fixture
 def root(tmp_path: Path) -> Path:
     """An empty cache."""
     return tmp_path / "cache"
 
 
-def test_dependencies_come_along(repository: Repository, root: Path) -> None:
-    """A coordinate stands for its jar and for everything that it needs at run time."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the jars of app 1.0, as Ivy fetches them."""
+    folder = tmp_path_factory.mktemp("fetched")
+    with _published(folder) as repository:
+        jars.resolve(_APP, root=folder / "cache", repository=repository.url)
+    return folder / "cache"
+
+
+@pytest.fixture
+def filled(fetched: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, and a Java and a repository that are of no use."""
+    shutil.copytree(fetched, root)
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, "https://127.0.0.1:9/maven2")
+    return root
+
+
+def test_dependencies_come_along(
+    repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinate stands for its jar and for everything that it needs at run time. An air-gapped user sets one
+    variable, and nothing else is asked. The home folder is not touched, and what Ivy unpacks is in the cache and gone afterwards.
+    Code is loaded from there, so the umask does not decide who may write it.
+    """
+    monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.url)
+    monkeypatch.setenv(HTTP_HOSTS.variable, "127.0.0.1")
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.home={tmp_path / 'home'}")
+    real, called, java = find_java().executable, tmp_path / "called", tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\numask >> {called}\necho "$@" >> {called}\nexec {real} "$@"\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
+    before = os.umask(0)
+    try:
+        found = jars.resolve(_APP, root=root)
+    finally:
+        os.umask(before)
+
     assert [jar.name for jar in found] == ["app-1.0.jar", "library-2.0.jar"]
     assert all(jar.read_text().startswith("jar of") for jar in found)
+    assert any("app-1.0.jar" in request for request in repository.requests)
+    assert list((tmp_path / "home").iterdir()) == []
+    assert re.search(rf"^0077\n-Djava.io.tmpdir={root}/jars/\.app", called.read_text(), re.MULTILINE)
+    assert [path.name for path in (root / "jars").iterdir() if path.name.startswith(".")] == []
+    assert {folder.stat().st_mode & 0o777 for folder in (root, root / "jars", found[0].parent)} == {0o700}
 
 
 def test_a_jar_with_a_classifier_comes_alone(repository: Repository, root: Path, tmp_path: Path) -> None:
@@ -86,28 +135,17 @@ def test_a_jar_with_a_classifier_comes_alone(repository: Repository, root: Path,
     assert (found.name, found.read_text()) == ("app-1.0-all.jar", "jar of everything")
 
 
-def test_an_excluded_module_stays_away(repository: Repository, root: Path) -> None:
+def test_an_excluded_module_stays_away(repository: Repository, filled: Path) -> None:
     """Exclusions are by group and artifact, and another set than the one without them."""
-    found = jars.resolve(
-        ["org.example:app:1.0"], excludes=["org.example:library"], root=root, repository=repository.url
-    )
+    found = jars.resolve(_APP, excludes=["org.example:library"], root=filled, repository=repository.url)
     assert [jar.name for jar in found] == ["app-1.0.jar"]
-    assert len(jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)) == 2
+    assert len(jars.resolve(_APP, root=filled)) == 2
 
 
-def test_the_second_time_starts_no_java(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_time_starts_no_java(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was fetched is returned without Java, without Ivy and without a network."""
-    first = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    assert jars.resolve(["org.example:app:1.0"], root=root, repository="http://127.0.0.1:1") == first
-
-
-def test_the_variable_names_the_mirror(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An air-gapped user sets one variable, and nothing else is asked."""
-    monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.url)
-    monkeypatch.setenv(HTTP_HOSTS.variable, "127.0.0.1")
-    assert len(jars.resolve(["org.example:app:1.0"], root=root)) == 2
-    assert any("app-1.0.jar" in request for request in repository.requests)
+    assert [jar.name for jar in jars.resolve(_APP, root=filled)] == ["app-1.0.jar", "library-2.0.jar"]
 
 
 def test_processes_that_want_the_same_fetch_it_once(repository: Repository, root: Path) -> None:
@@ -119,18 +157,22 @@ def test_processes_that_want_the_same_fetch_it_once(repository: Repository, root
     assert sum(request.endswith("/app-1.0.jar") for request in repository.requests) <= 2
 
 
-def test_a_jar_that_was_removed_is_fetched_again(repository: Repository, root: Path) -> None:
-    """A cache that somebody tidied up heals itself."""
-    first = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-    first[0].unlink()
-    assert jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url) == first
-    assert first[0].is_file()
+@pytest.mark.parametrize("damage", [None, "", "no record\n", "0 1 ../../app-1.0.jar\n"])
+def test_a_set_that_is_not_whole_is_fetched_again(repository: Repository, filled: Path, damage: str | None) -> None:
+    """Where a jar was removed, or there is no record of the jars, as in a set of an earlier version."""
+    found = jars.resolve(_APP, root=filled)
+    if damage is None:
+        found[0].unlink()
+    else:
+        (found[0].parent / "jars.sha256").write_text(damage)
+    assert jars.resolve(_APP, root=filled, repository=repository.url) == found
+    assert found[0].is_file()
 
 
 @pytest.mark.parametrize("way", ["written", "replaced", "with-its-time"])
-def test_a_jar_that_has_changed_is_refused(repository: Repository, root: Path, way: str) -> None:
+def test_a_jar_that_has_changed_is_refused(filled: Path, way: str) -> None:
     """The driver would run it. The error says what to remove, and nothing of what is in it."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    found = jars.resolve(_APP, root=filled)
     before = found[0].stat()
     if way == "replaced":
         found[0].unlink()
@@ -139,72 +181,47 @@ def test_a_jar_that_has_changed_is_refused(repository: Repository, root: Path, w
         os.utime(found[0], ns=(before.st_atime_ns, before.st_mtime_ns))
 
     with pytest.raises(JarError, match=rf"for app-1\.0\.jar\. They have changed.* Remove {found[0].parent};") as raised:
-        jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+        jars.resolve(_APP, root=filled)
     assert "other of" not in str(raised.value)
 
-    shutil.rmtree(found[0].parent)
-    assert jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url) == found
 
-
-def test_a_jar_is_read_again_only_if_its_file_has_changed(repository: Repository, root: Path) -> None:
+def test_a_jar_is_read_again_only_if_its_file_has_changed(filled: Path) -> None:
     """Every task asks for the jars: it costs no more than to look at them. A copy of a cache is read once."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    found = jars.resolve(_APP, root=filled)
     record = found[0].parent / "jars.sha256"
     for file in found:
         os.utime(file)
     noted = record.read_text()
 
-    assert jars.resolve(["org.example:app:1.0"], root=root) == found
+    assert jars.resolve(_APP, root=filled) == found
     renewed, at = record.read_text(), record.stat()
     assert [line.split()[0] for line in renewed.splitlines()] == [line.split()[0] for line in noted.splitlines()]
     assert renewed != noted
 
-    assert jars.resolve(["org.example:app:1.0"], root=root) == found
+    assert jars.resolve(_APP, root=filled) == found
     assert record.stat() == at
 
 
 @pytest.mark.parametrize("jar", ["app-1.0.jar", "library-2.0.jar", "more-1.0.jar"], ids=["own", "needed", "missing"])
 def test_a_repository_with_other_jars_than_known_is_refused(repository: Repository, root: Path, jar: str) -> None:
     """Whatever it signs them with. Nothing of them is kept, so that another repository is asked by the next task."""
-    known = {
-        "app-1.0.jar": hashlib.sha256(b"jar of app").hexdigest(),
-        "library-2.0.jar": hashlib.sha256(b"jar of library").hexdigest(),
-    }
+    known = {name: hashlib.sha256(b"jar of " + name.split("-")[0].encode()).hexdigest() for name in _NAMES}
 
     with pytest.raises(JarError, match=rf"for {jar}\. The repository has others.*maven_repository"):
-        jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url, expected={**known, jar: "0" * 64})
+        jars.resolve(_APP, root=root, repository=repository.url, expected={**known, jar: "0" * 64})
 
     assert [path.name for path in (root / "jars").iterdir()] == ["lock"]
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url, expected=known)
-    assert [path.name for path in found] == list(known)
+    if jar == _NAMES[0]:
+        found = jars.resolve(_APP, root=root, repository=repository.url, expected=known)
+        assert [path.name for path in found] == _NAMES
 
 
-def test_a_record_that_was_changed_with_a_jar_is_of_no_use(repository: Repository, root: Path) -> None:
+def test_a_record_that_was_changed_with_a_jar_is_of_no_use(filled: Path) -> None:
     """What is known of a jar is not in the cache."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
+    found = jars.resolve(_APP, root=filled)
 
     with pytest.raises(JarError, match=rf"for library-2\.0\.jar\. Remove {found[0].parent};"):
-        jars.resolve(
-            ["org.example:app:1.0"], root=root, expected={"app-1.0.jar": hashlib.sha256(b"jar of app").hexdigest()}
-        )
-
-
-@pytest.mark.parametrize("damage", ["", "no record\n", "0 1 ../../app-1.0.jar\n"])
-def test_a_set_without_a_record_is_fetched_again(repository: Repository, root: Path, damage: str) -> None:
-    """As one of an earlier version of this package."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-    (found[0].parent / "jars.sha256").write_text(damage)
-
-    assert jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url) == found
-
-
-def test_the_password_of_a_mirror_is_not_shown(repository: Repository, root: Path) -> None:
-    """Neither by the message nor by what it quotes of Ivy."""
-    with pytest.raises(JarError) as raised:
-        jars.resolve(["org.example:app:1.0"], root=root, repository="http://user:s3cret@127.0.0.1:1/maven2")
-
-    assert "s3cret" not in str(raised.value)
-    assert "://***@127.0.0.1:1" in str(raised.value)
+        jars.resolve(_APP, root=filled, expected={"app-1.0.jar": hashlib.sha256(b"jar of app").hexdigest()})
 
 
 @pytest.mark.parametrize("artifact", ["missing", "broken"], ids=["itself-missing", "dependency-missing"])
@@ -225,7 +242,7 @@ def test_what_is_not_to_be_had_is_an_error(repository: Repository, root: Path, a
 def test_a_repository_that_does_not_answer_is_not_one_without_the_jar(root: Path) -> None:
     """As in an image that is built without a network."""
     with pytest.raises(JarError) as raised:
-        jars.resolve(["org.example:app:1.0"], root=root, repository="https://ann:pa55@127.0.0.1:9/maven2")
+        jars.resolve(_APP, root=root, repository="https://ann:pa55@127.0.0.1:9/maven2")
 
     message = str(raised.value)
     assert "did not (java.net.ConnectException: Connection refused), asked for org.example:app:1.0" in message
@@ -233,17 +250,11 @@ def test_a_repository_that_does_not_answer_is_not_one_without_the_jar(root: Path
     assert MAVEN_REPOSITORY.variable in message
 
 
-@pytest.mark.parametrize("coordinate", ["org.example:app", "app-1.0.jar", "a:b:c:d:e", "a::1", "a:b:1 <x/>"])
-def test_a_malformed_coordinate_is_refused(root: Path, coordinate: str) -> None:
-    """Before anything is started, and with the form that was expected."""
-    with pytest.raises(JarError, match="group:artifact:version"):
-        jars.resolve([coordinate], root=root)
-
-
-def test_no_coordinates_are_refused(root: Path) -> None:
-    """An empty list is a mistake of the caller, not an empty result."""
-    with pytest.raises(JarError, match="at least one coordinate"):
-        jars.resolve([], root=root)
+@pytest.mark.parametrize("coordinate", ["org.example:app", "app-1.0.jar", "a:b:c:d:e", "a::1", "a:b:1 <x/>", None])
+def test_a_malformed_coordinate_is_refused(root: Path, coordinate: str | None) -> None:
+    """Before anything is started, and with the form that was expected; none at all is a mistake of the caller."""
+    with pytest.raises(JarError, match="group:artifact:version" if coordinate else "at least one coordinate"):
+        jars.resolve([coordinate] if coordinate else [], root=root)
 
 
 def test_waiting_for_another_process_is_bounded(root: Path) -> None:
@@ -253,128 +264,68 @@ def test_waiting_for_another_process_is_bounded(root: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         before = time.monotonic()
         with pytest.raises(JarError, match=r"jars/lock is still locked"):
-            jars.resolve(["org.example:app:1.0"], root=root, timeout=0.5)
+            jars.resolve(_APP, root=root, timeout=0.5)
         assert time.monotonic() - before < 30
 
 
-def test_without_java_the_error_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names what was looked at, too."""
+def test_without_java_or_ivy_the_error_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names what was looked at, too; pyspark-client alone has no jars."""
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda _name: None)
+        with pytest.raises(JarError, match="full `pyspark`"):
+            jars.resolve(_APP, root=root)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(JavaNotFoundError, match=r"PATH='/nowhere'.*apt-get install openjdk-"):
-        jars.resolve(["org.example:app:1.0"], root=root)
-
-
-def test_without_ivy_the_error_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyspark-client alone has no jars."""
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(JarError, match="full `pyspark`"):
-        jars.resolve(["org.example:app:1.0"], root=root)
-
-
-def test_the_home_folder_is_not_touched(repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither ~/.ivy2 nor ~/.m2 is read or written."""
-    home = root.parent / "home"
-    home.mkdir()
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.home={home}")
-    jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-    assert list(home.iterdir()) == []
-
-
-def test_what_ivy_unpacks_is_in_the_cache(
-    repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And not in a folder for all users; it is gone afterwards."""
-    real, called = find_java().executable, tmp_path / "called"
-    java = tmp_path / "home" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(f'#!/bin/sh\numask >> {called}\necho "$@" >> {called}\nexec {real} "$@"\n')
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
-
-    jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-
-    assert re.search(rf"^0077\n-Djava.io.tmpdir={root}/jars/\.app", called.read_text(), re.MULTILINE)
-    assert [path.name for path in (root / "jars").iterdir() if path.name.startswith(".")] == []
-
-
-@pytest.fixture
-def any_umask() -> Iterator[None]:
-    """The most open one."""
-    before = os.umask(0)
-    yield
-    os.umask(before)
-
-
-@pytest.mark.usefixtures("any_umask")
-def test_only_this_user_reads_and_writes_the_cache(repository: Repository, root: Path) -> None:
-    """Code is loaded from there, so the umask does not decide who may write it."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-
-    folders = {root, root / "jars", found[0].parent}
-    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+        jars.resolve(_APP, root=root)
 
 
 @pytest.mark.parametrize("part", ["root", "jars", "set"])
-@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777], ids=oct)
-def test_a_cache_that_others_may_write_is_refused(repository: Repository, root: Path, part: str, mode: int) -> None:
+def test_a_cache_that_others_may_write_is_refused(filled: Path, part: str) -> None:
     """They could have put jars of their own there; the message says what to run."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-    folder = {"root": root, "jars": root / "jars", "set": found[0].parent}[part]
-    folder.chmod(mode)
-
-    with pytest.raises(JarError, match=f"by no other user.*has mode {mode:04o}.*chmod go-w {folder}") as raised:
-        jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-    assert CACHE_FOLDER.variable in str(raised.value)
+    found = jars.resolve(_APP, root=filled)
+    folder = {"root": filled, "jars": filled / "jars", "set": found[0].parent}[part]
+    for mode in (0o777, 0o775, 0o1777):
+        folder.chmod(mode)
+        with pytest.raises(JarError, match=f"by no other user.*has mode {mode:04o}.*chmod go-w {folder}") as raised:
+            jars.resolve(_APP, root=filled)
+        assert CACHE_FOLDER.variable in str(raised.value)
 
     folder.chmod(0o755)
-    assert jars.resolve(["org.example:app:1.0"], root=root) == found
+    assert jars.resolve(_APP, root=filled) == found
 
 
-def test_a_cache_of_somebody_else_is_refused(
-    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_of_somebody_else_is_refused(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But for root's, which may be part of an image."""
-    found = jars.resolve(["org.example:app:1.0"], root=root, repository=repository.url)
-    owner = root.stat().st_uid
+    found = jars.resolve(_APP, root=filled)
+    owner = filled.stat().st_uid
     monkeypatch.setattr("os.geteuid", lambda: owner + 1)
     if owner == 0:
-        assert jars.resolve(["org.example:app:1.0"], root=root) == found
-        for path in (root, root / "jars", found[0].parent):
+        assert jars.resolve(_APP, root=filled) == found
+        for path in (filled, filled / "jars", found[0].parent):
             os.chown(path, 4242, -1)
 
     with pytest.raises(JarError, match=r"must belong to this user.* it belongs to user (?!0 )\d+"):
-        jars.resolve(["org.example:app:1.0"], root=root)
+        jars.resolve(_APP, root=filled)
 
 
 def test_the_cache_can_be_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One option decides where everything that is fetched goes."""
+    """One option decides where everything that is fetched goes; without it, a source checkout uses its own .cache."""
     monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "here"))
     assert jars.cache_root() == tmp_path / "here"
-
-
-def test_a_checkout_keeps_its_cache_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the option, a source checkout uses its own .cache."""
     for variable in (CACHE_FOLDER.variable, CACHE_FOLDER.earlier_variable):
         monkeypatch.delenv(variable, raising=False)
-    checkout = Path(__file__).resolve().parents[2]
-    assert jars.cache_root() == checkout / ".cache"
-
-
-def test_java_home_decides_as_for_spark_submit(tmp_path: Path) -> None:
-    """A JAVA_HOME without a java is an error, though the PATH has one: spark-submit would fail as well."""
-    with pytest.raises(JavaNotFoundError, match=f"JAVA_HOME='{tmp_path}'"):
-        find_java(environ={"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
+    assert jars.cache_root() == Path(__file__).resolve().parents[2] / ".cache"
 
 
 @pytest.mark.parametrize(
     ("output", "major"),
     [
-        pytest.param('openjdk version "17.0.15" 2025-04-15', 17, id="release-17"),
-        pytest.param('openjdk version "21" 2023-09-19', 21, id="first-of-a-release"),
-        pytest.param('openjdk version "22-ea" 2024-03-19', 22, id="early-access"),
-        pytest.param('java version "1.8.0_402"', 8, id="old-scheme"),
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('openjdk version "22-ea" 2024-03-19', 22),
+        ('java version "1.8.0_402"', 8),
     ],
 )
 def test_the_version_is_understood(tmp_path: Path, output: str, major: int) -> None:
@@ -382,22 +333,23 @@ def test_the_version_is_understood(tmp_path: Path, output: str, major: int) -> N
     assert find_java(minimum=8, environ={"PATH": str(_java(tmp_path, output).parent)}).major == major
 
 
-def test_an_old_java_is_refused(tmp_path: Path) -> None:
-    """The error names the version that was found and where."""
-    old = _java(tmp_path, 'openjdk version "11.0.2"')
+def test_a_java_that_is_of_no_use_is_refused(tmp_path: Path) -> None:
+    """One that is too old, with the version that was found and where, and one that does not run, such as the stub of
+    macOS, which only asks to install one. A JAVA_HOME without a java is an error, though the PATH has one: spark-submit
+    would fail as well.
+    """
+    old, stub = _java(tmp_path / "old", 'openjdk version "11.0.2"'), _java(tmp_path / "stub", "No Java runtime present")
     with pytest.raises(JavaNotFoundError, match=f"Java 17 or newer; got Java 11 at {old}"):
         find_java(minimum=17, environ={"PATH": str(old.parent)})
-
-
-def test_a_java_that_does_not_run_is_refused(tmp_path: Path) -> None:
-    """Such as the stub of macOS, which only asks to install one."""
     with pytest.raises(JavaNotFoundError, match=r"print its version.*Looked at"):
-        find_java(environ={"PATH": str(_java(tmp_path, "No Java runtime present").parent)})
+        find_java(environ={"PATH": str(stub.parent)})
+    with pytest.raises(JavaNotFoundError, match=f"JAVA_HOME='{tmp_path}'"):
+        find_java(environ={"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
 
 
 def _java(folder: Path, output: str) -> Path:
     java = folder / "bin" / "java"
-    java.parent.mkdir()
+    java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     java.chmod(0o755)
     return java

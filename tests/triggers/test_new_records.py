@@ -52,15 +52,17 @@ def test_each_record_is_announced_once_over_restarts(kafka: KafkaBroker, topic: 
 
 @pytest.mark.broker
 def test_an_event_that_may_not_have_been_kept_is_made_again_unchanged(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """After an end in the middle the event is the very same, although more has arrived: never one that overlaps it."""
+    """After an end in the middle the event is the very same, although more has arrived: never one that overlaps it. A
+    watcher looks at once when it starts, and only then it waits for its interval.
+    """
     name, store = topic(), AssetStateStore()
 
     async def main() -> None:
         await in_thread(kafka.produce, name, [Record(value=b"v")] * 3)
-        async with Triggerer(store, topics=[name]).running() as first:
+        async with Triggerer(store, topics=[name], poll_interval=3600).running() as first:
             await until(lambda: first.events, "an event")
         await in_thread(kafka.produce, name, [Record(value=b"v")] * 5)
-        async with Triggerer(store, topics=[name]).running() as second:
+        async with Triggerer(store, topics=[name], poll_interval=3600).running() as second:
             await until(lambda: second.events, "the same event")
             second.confirm()
             await until(lambda: len(second.events) == 2, "the next event")
@@ -90,8 +92,11 @@ def test_nothing_is_announced_before_the_last_was_kept(kafka: KafkaBroker, topic
 
 @pytest.mark.broker
 def test_latest_is_remembered_from_the_first_look_on(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """What arrives while there is no triggerer is announced, although nothing was announced before."""
+    """What arrives while there is no triggerer is announced, although nothing was announced before; a topic that does
+    not exist yet is waited for.
+    """
     name, store = topic(), AssetStateStore()
+    later, other = f"{name}-later", AssetStateStore()
 
     async def main() -> None:
         await in_thread(kafka.produce, name, [Record(value=b"old")] * 3)
@@ -102,43 +107,15 @@ def test_latest_is_remembered_from_the_first_look_on(kafka: KafkaBroker, topic: 
             await until(lambda: second.events, "an event")
         assert first.events == []
         assert ranges(second.events[0]) == [(0, 3, 5)]
-
-    run(main)
-
-
-@pytest.mark.broker
-def test_a_watcher_looks_at_once_when_it_starts(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """Also after a restart with an event that may not have been kept; only then it waits for its interval."""
-    name, store = topic(), AssetStateStore()
-
-    async def main() -> None:
-        await in_thread(kafka.produce, name, [Record(value=b"v")] * 3)
-        async with Triggerer(store, topics=[name], poll_interval=3600).running() as first:
-            await until(lambda: first.events, "an event")
-        await in_thread(kafka.produce, name, [Record(value=b"v")] * 2)
-        async with Triggerer(store, topics=[name], poll_interval=3600).running() as second:
-            await until(lambda: second.events, "the same event")
-            second.confirm()
-            await until(lambda: len(second.events) == 2, "what came meanwhile")
-        assert [ranges(e) for e in second.events] == [[(0, 0, 3)], [(0, 3, 5)]]
-
-    run(main)
-
-
-@pytest.mark.broker
-def test_a_topic_that_does_not_exist_yet_is_waited_for(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    name, store = f"{topic()}-later", AssetStateStore()
-
-    async def main() -> None:
-        async with Triggerer(store, topics=[name], since="latest").running() as triggerer:
-            await until(lambda: store.values, "a first look")
-            await in_thread(kafka.create_topic, name)
-            await in_thread(kafka.produce, name, [Record(value=b"v")])
+        async with Triggerer(other, topics=[later], since="latest").running() as triggerer:
+            await until(lambda: other.values, "a first look")
+            await in_thread(kafka.create_topic, later)
+            await in_thread(kafka.produce, later, [Record(value=b"v")])
             await until(lambda: triggerer.events, "an event")
             assert ranges(triggerer.events[0]) == [(0, 0, 1)]
 
     run(main)
-    kafka.delete_topic(name)
+    kafka.delete_topic(later)
 
 
 def test_two_watchers_of_one_asset_have_two_notebooks() -> None:
@@ -197,21 +174,21 @@ def test_reading_the_dag_file_again_leaves_the_watcher_in_place(since: Any) -> N
 @pytest.mark.parametrize(
     ("parameters", "error"),
     [
-        pytest.param({}, InvalidInputError, id="nothing"),
-        pytest.param({"topics": ["a"], "topic_pattern": "a"}, InvalidInputError, id="both"),
-        pytest.param({"topics": "orders"}, InvalidInputError, id="text"),
-        pytest.param({"topics": ["a"], "since": "soon"}, BoundError, id="since"),
-        pytest.param({"topics": ["a"], "poll_interval": 0}, OptionError, id="interval"),
-        pytest.param({"topics": ["a"], "kafka_timeout": -1}, OptionError, id="time-out"),
-        pytest.param({"topics": ["a"], "min_records": 0}, OptionError, id="min-records"),
-        pytest.param({"topics": ["a"], "source_conn_id": ""}, InvalidInputError, id="connection"),
+        ({"topics": None}, InvalidInputError),
+        ({"topic_pattern": "a"}, InvalidInputError),
+        ({"topics": "orders"}, InvalidInputError),
+        ({"since": "soon"}, BoundError),
+        ({"poll_interval": 0}, OptionError),
+        ({"kafka_timeout": -1}, OptionError),
+        ({"min_records": 0}, OptionError),
+        ({"source_conn_id": ""}, InvalidInputError),
     ],
 )
 def test_what_cannot_be_right_is_refused_when_the_dag_file_is_read(
     parameters: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        KafkaNewRecordsTrigger(**parameters)
+        KafkaNewRecordsTrigger(**{"topics": ["a"], **parameters})
 
 
 def test_outside_of_a_watcher_it_says_what_to_use() -> None:
