@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -159,12 +159,20 @@ def test_json_has_what_a_replay_takes(api: Api, capsys: pytest.CaptureFixture[st
     assert found["stretches"][0]["by"][0]["dag_run_id"] == "run-1"
 
 
-def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user and a password are exchanged for a token. What runs with a filter left out is said."""
+    monkeypatch.delenv("AIRFLOW_API_TOKEN")
+    monkeypatch.setenv("AIRFLOW_API_USERNAME", "admin")
+    monkeypatch.setenv("AIRFLOW_API_PASSWORD", "pa55word")
     api.events = [event(n, f"orders:0:{n * 10}:{n * 10 + 10}") for n in range(250)]
+    api.events.append(event(250, "orders:0:2495:2520", filtered=True))
 
     assert coverage.main(["orders"]) == 0
 
-    assert "250 runs" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "251 runs" in printed
+    assert "Of 20 covered offsets, all runs had a filter" in printed
+    assert api.asked[0] == "/auth/token"
     # The last one is for what has ended meanwhile.
     assert sum("assets/events" in path for path in api.asked) == 3 + 1
 
@@ -194,25 +202,15 @@ def test_a_task_that_ends_while_the_command_reads_is_no_gap(api: Api) -> None:
 
 
 def test_a_task_that_was_cleared_goes_on(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has no state until it is scheduled; its entry is of the failure before."""
+    """It has no state until it is scheduled; its entry is of the failure before. Without events nothing is claimed."""
+    assert coverage.main(["orders"]) == 0
+    assert "Airflow has recorded no copy of this topic." in capsys.readouterr().out
+    assert coverage.main(["orders", "--window", "orders:0:0:5"]) == 1
     api.tasks = [instance("copy", "failed") | {"state": None}]
     api.states = {"copy": [stored(state="partial", planned_ranges=["orders:0:0:5"])]}
 
     assert coverage.main(["orders"]) == 0
     assert "> running" in capsys.readouterr().out
-
-
-def test_what_runs_with_a_filter_left_out_is_said(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:5:30", filtered=True)]
-
-    assert coverage.main(["orders"]) == 0
-    assert "Of 20 covered offsets, all runs had a filter" in capsys.readouterr().out
-
-
-def test_without_events_nothing_is_claimed(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    assert coverage.main(["orders"]) == 0
-    assert "Airflow has recorded no copy of this topic." in capsys.readouterr().out
-    assert coverage.main(["orders", "--window", "orders:0:0:5"]) == 1
 
 
 def test_a_time_limits_what_is_asked_for(api: Api) -> None:
@@ -225,15 +223,6 @@ def test_a_time_limits_what_is_asked_for(api: Api) -> None:
         assert query[ends] == ["2026-11-20T00:00:00+00:00"]
     # What ends now is not of this time.
     assert sum("assets/events" in path for path in api.asked) == 1
-
-
-def test_a_user_and_a_password_are_exchanged_for_a_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AIRFLOW_API_TOKEN")
-    monkeypatch.setenv("AIRFLOW_API_USERNAME", "admin")
-    monkeypatch.setenv("AIRFLOW_API_PASSWORD", "pa55word")
-
-    assert coverage.main(["orders"]) == 0
-    assert api.asked[0] == "/auth/token"
 
 
 @pytest.mark.parametrize(
@@ -263,39 +252,28 @@ def test_an_answer_that_is_none_ends_the_command_with_a_name(
     assert TOKEN not in printed.err
 
 
-def unset(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.delenv("AIRFLOW_API_TOKEN")
-    return ["orders"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (lambda _: ["a/b"], "topic name"),
-        (lambda _: ["orders", "--window", "orders:0:5"], "offset range"),
-        (lambda _: ["orders", "--window", "payments:0:0:5"], "must be of the topic 'orders'"),
-        (lambda _: ["orders", "--since", "yesterday"], "--since must be a time"),
-        (lambda _: ["orders", "--url", "ftp://airflow"], "must be a URL"),
-        (lambda _: ["orders", "--url", "http://me:hidden@airflow"], "must be a URL without a user"),
-        (lambda _: ["orders", "--source-conn-id", "x", "--source", "y"], "leave --window and --source out"),
-        (unset, "AIRFLOW_API_TOKEN"),
+        (["a/b"], "topic name"),
+        (["orders", "--window", "orders:0:5"], "offset range"),
+        (["orders", "--window", "payments:0:0:5"], "must be of the topic 'orders'"),
+        (["orders", "--since", "yesterday"], "--since must be a time"),
+        (["orders", "--url", "ftp://airflow"], "must be a URL"),
+        (["orders", "--url", "http://me:hidden@airflow"], "must be a URL without a user"),
+        (["orders", "--source-conn-id", "x", "--source", "y"], "leave --window and --source out"),
+        (["orders"], "AIRFLOW_API_TOKEN"),
+        (["orders", "--url", "http://127.0.0.1:9"], "Check the address, and that the API server runs"),
     ],
 )
 def test_bad_input_has_a_name(
-    api: Api,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: Callable[[pytest.MonkeyPatch], list[str]],
-    said: str,
+    api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert coverage.main(arguments(monkeypatch)) == 2
+    if arguments == ["orders"]:
+        monkeypatch.delenv("AIRFLOW_API_TOKEN")
+    assert coverage.main(arguments) == (3 if said.startswith("Check") else 2)
 
     error = capsys.readouterr().err
     assert said in error
     assert "hidden" not in error
     assert api.asked == []
-
-
-def test_nobody_answers(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    assert coverage.main(["orders", "--url", "http://127.0.0.1:9"]) == 3
-    assert "Check the address, and that the API server runs" in capsys.readouterr().err

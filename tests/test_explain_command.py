@@ -20,70 +20,23 @@ from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 _PACKAGE = Path(explain.__file__).parent
 _CHECKOUT = _PACKAGE.parent
 #: A code is in the logs, tickets and runbooks of users: none is changed, removed or used again.
-_CODES = {
-    "KS001": "KafkaSparkError",
-    "KS100": "InvalidInputError",
-    "KS101": "OffsetRangeError",
-    "KS102": "BoundError",
-    "KS103": "OptionError",
-    "KS104": "ExpressionError",
-    "KS105": "AuditInputError",
-    "KS106": "ConnectionConfigError",
-    "KS107": "TargetError",
-    "KS108": "TargetRecreatedError",
-    "KS200": "PlanError",
-    "KS201": "PlanTooLargeError",
-    "KS202": "PlanOutdatedError",
-    "KS203": "AlreadyDeliveredError",
-    "KS204": "UnknownTopicError",
-    "KS205": "ConcurrentRunsError",
-    "KS206": "GroupOffsetsError",
-    "KS207": "TopicRecreatedError",
-    "KS208": "DataLossError",
-    "KS209": "OpenTransactionError",
-    "KS300": "CheckpointError",
-    "KS301": "CheckpointMissingError",
-    "KS302": "CheckpointInUseError",
-    "KS400": "ConsumerGroupError",
-    "KS401": "ConsumerGroupActiveError",
-    "KS500": "BrokerError",
-    "KS501": "BrokerUnavailableError",
-    "KS502": "BrokerAuthenticationError",
-    "KS503": "BrokerTlsError",
-    "KS504": "BrokerAuthorizationError",
-    "KS505": "DelegationTokenError",
-    "KS506": "DelegationTokenExpiredError",
-    "KS507": "DelegationTokenNotUsableError",
-    "KS600": "SubmitError",
-    "KS601": "JavaNotFoundError",
-    "KS602": "JavaStartError",
-    "KS603": "SparkSubmitNotFoundError",
-    "KS604": "SparkVersionError",
-    "KS605": "JarError",
-    "KS606": "ClassArchiveError",
-    "KS607": "ReportLocationError",
-    "KS608": "JobFolderError",
-    "KS609": "StartNotRecordedError",
-    "KS700": "JobError",
-    "KS701": "JobFailedError",
-    "KS702": "JobReportMissingError",
-    "KS703": "JobReportForgedError",
-    "KS704": "DeliveryError",
-    "KS705": "AuditFindingError",
-    "KS706": "DuplicateRecordsError",
-    "KS707": "PausedTooLongError",
-    "KS708": "RunTakenOverError",
-    "KS709": "JobTokenEndedError",
-    "KS710": "EarlierJobUnknownError",
-    "KS711": "ProgressUnknownError",
-    "KS712": "TransactionEndedError",
-    "KS713": "SourceStalledError",
-    "KS714": "JobKilledError",
-    "KS715": "SourceDamagedError",
-    "KS801": "AirflowApiError",
-    "KS802": "ProtocolError",
-    "KS803": "LocalServiceError",
-}
+_LISTED = """
+KS001 KafkaSparkError KS100 InvalidInputError KS101 OffsetRangeError KS102 BoundError KS103 OptionError
+KS104 ExpressionError KS105 AuditInputError KS106 ConnectionConfigError KS107 TargetError KS108 TargetRecreatedError
+KS200 PlanError KS201 PlanTooLargeError KS202 PlanOutdatedError KS203 AlreadyDeliveredError KS204 UnknownTopicError
+KS205 ConcurrentRunsError KS206 GroupOffsetsError KS207 TopicRecreatedError KS208 DataLossError
+KS209 OpenTransactionError KS300 CheckpointError KS301 CheckpointMissingError KS302 CheckpointInUseError
+KS400 ConsumerGroupError KS401 ConsumerGroupActiveError KS500 BrokerError KS501 BrokerUnavailableError
+KS502 BrokerAuthenticationError KS503 BrokerTlsError KS504 BrokerAuthorizationError KS505 DelegationTokenError
+KS506 DelegationTokenExpiredError KS507 DelegationTokenNotUsableError KS600 SubmitError KS601 JavaNotFoundError
+KS602 JavaStartError KS603 SparkSubmitNotFoundError KS604 SparkVersionError KS605 JarError KS606 ClassArchiveError
+KS607 ReportLocationError KS608 JobFolderError KS609 StartNotRecordedError KS700 JobError KS701 JobFailedError
+KS702 JobReportMissingError KS703 JobReportForgedError KS704 DeliveryError KS705 AuditFindingError
+KS706 DuplicateRecordsError KS707 PausedTooLongError KS708 RunTakenOverError KS709 JobTokenEndedError
+KS710 EarlierJobUnknownError KS711 ProgressUnknownError KS712 TransactionEndedError KS713 SourceStalledError
+KS714 JobKilledError KS715 SourceDamagedError KS801 AirflowApiError KS802 ProtocolError KS803 LocalServiceError
+"""
+_CODES = dict(re.findall(r"(KS\d+) (\w+)", _LISTED))
 _FAMILIES = {"KafkaSparkError", "SubmitError", "JobError"}
 _EACH_ERROR = pytest.mark.parametrize("error", all_errors(), ids=lambda error: error.__name__)
 
@@ -93,16 +46,12 @@ def test_no_code_changes() -> None:
 
 
 @_EACH_ERROR
-def test_every_error_has_a_code_of_its_own(error: type[KafkaSparkError]) -> None:
-    """A new class would have that of its base."""
-    assert "code" in vars(error)
-    assert [other for other in all_errors() if other.code == error.code] == [error]
-
-
-@_EACH_ERROR
 def test_every_error_is_explained(error: type[KafkaSparkError]) -> None:
+    """And has a code of its own; a new class would have that of its base."""
     found = explanation_of(error)
 
+    assert "code" in vars(error)
+    assert [other for other in all_errors() if other.code == error.code] == [error]
     assert found.happened
     assert found.to_do
     assert error.__name__ in _FAMILIES or error.__name__ in explain._CAUSES  # noqa: SLF001 - causes of a base are vague
@@ -158,28 +107,26 @@ def test_an_unknown_error(asked: str, hint: str, capsys: pytest.CaptureFixture[s
     assert ("Did you mean" in said) == bool(hint)
 
 
-def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_and_nothing_to_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain.main(["--list"]) == 0
     assert dict(line.split() for line in capsys.readouterr().out.splitlines()) == _CODES
-
-
-def test_nothing_to_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain.main([]) == 2
     assert "must be given" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["airflow_provider_kafka_spark.explain"], ["airflow", "kafka-spark", "explain"]])
-def test_as_a_command_of_its_own_and_of_airflow(command: list[str]) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        whole = [sys.executable, "-m", *command, *arguments]
+def test_as_a_command_of_its_own_and_of_airflow() -> None:
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        whole = [sys.executable, "-m", *command]
         return subprocess.run(whole, capture_output=True, text=True, timeout=120, check=False)
 
-    found, unknown = run("KS501"), run("KS5O1")
-
-    assert (found.returncode, unknown.returncode) == (0, 1)
-    assert "KS501 BrokerUnavailableError\n" in found.stdout
+    own = explain.__name__
+    for found in (run(own, "KS501"), run("airflow", "kafka-spark", "explain", "KS501")):
+        assert found.returncode == 0
+        assert "KS501 BrokerUnavailableError\n" in found.stdout
+    unknown = run(own, "KS5O1")
+    assert unknown.returncode == 1
     assert "Did you mean KS501" in unknown.stderr
-    assert "Exit code: 0" in run("--help").stdout
+    assert "Exit code: 0" in run(own, "--help").stdout
 
 
 @no_retry_on_permanent_error

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,10 +56,14 @@ def new_cache(folder: Path) -> Cache:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
-    found = new_cache(tmp_path / "cache")
-    monkeypatch.setenv(CACHE_FOLDER.variable, str(found.folder))
+    return _used(new_cache(tmp_path / "cache"), monkeypatch)
+
+
+def _used(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    """By this process, without a network."""
+    monkeypatch.setenv(CACHE_FOLDER.variable, str(cache.folder))
     monkeypatch.setenv(MAVEN_REPOSITORY.variable, _NOWHERE)
-    return found
+    return cache
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +78,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cache, 
 @pytest.fixture
 def ready(prepared: tuple[Cache, object], monkeypatch: pytest.MonkeyPatch) -> Cache:
     """A cache in which all is prepared."""
-    cache, _ = prepared
-    monkeypatch.setenv(CACHE_FOLDER.variable, str(cache.folder))
-    monkeypatch.setenv(MAVEN_REPOSITORY.variable, _NOWHERE)
-    return cache
+    return _used(prepared[0], monkeypatch)
 
 
 def run(*arguments: str, command: str = prepare.__name__, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -114,7 +115,7 @@ def test_it_says_what_it_does(prepared: tuple[Cache, subprocess.CompletedProcess
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "where", [pytest.param(None, id="as-they-are"), pytest.param("value IS NOT NULL", id="with-sql")]
+    "where", [pytest.param(None, id="as-they-are"), pytest.param("value IS NOT NULL", id="sql", marks=pytest.mark.long)]
 )
 def test_a_task_uses_what_was_prepared(
     ready: Cache,
@@ -125,11 +126,9 @@ def test_a_task_uses_what_was_prepared(
     where: str | None,
 ) -> None:
     """Nearly every class comes out of the archive; a task fetches nothing, and writes none."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
     before = ready.archives()
 
-    sources = loaded_classes(source, target, where, tmp_path / "loaded", monkeypatch)
+    sources = loaded_classes(kafka, topic, where, tmp_path / "loaded", monkeypatch)
 
     by_name = {
         name: "shared objects file" in text for name, text in sources.items() if "file:" in text or "shared" in text
@@ -143,18 +142,17 @@ def test_a_task_uses_what_was_prepared(
     assert ready.archives() == before
 
 
+@pytest.mark.long
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_task_compiles_the_writer_where_its_jar_is_damaged(
     ready: Cache, kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its classes are the compiled ones, and the copy is complete."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
     sound = shutil.copy2(ready.writer, tmp_path)
     os.truncate(ready.writer, ready.writer.stat().st_size - 100)
 
-    sources = loaded_classes(source, target, None, tmp_path / "loaded", monkeypatch)
+    sources = loaded_classes(kafka, topic, None, tmp_path / "loaded", monkeypatch)
     # With its time, which the class archive knows.
     shutil.copy2(sound, ready.writer)
 
@@ -164,9 +162,11 @@ def test_a_task_compiles_the_writer_where_its_jar_is_damaged(
 
 
 def loaded_classes(
-    source: str, target: str, where: str | None, log: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaBroker, topic: TopicFactory, where: str | None, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
     """Copy five records, and return where the driver's classes came from, by their names."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-Xlog:class+load:file={log}")
     operator = ReplayOffsetRangesOperator(
         task_id="copy", offset_ranges=[f"{source}:0:0:5"], target_topic=target, where=where
@@ -190,19 +190,6 @@ def test_a_second_call_finds_all_there(ready: Cache, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("way", ["argument", "setting"])
-def test_without_a_class_archive(
-    cache: Cache, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    if way == "setting":
-        monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
-
-    assert prepare.main(["--no-class-archive"] if way == "argument" else []) == 0
-    assert "jars of the Kafka connector and no class archive" in capsys.readouterr().out.splitlines()[-1]
-    assert cache.archives() == {}
-
-
-@pytest.mark.spark
 def test_jars_of_a_folder_and_of_the_cluster(cache: Cache, capsys: pytest.CaptureFixture[str]) -> None:
     """The choices of ``kafka_connector`` are those of a task."""
     folder = next(cache.folder.glob("jars/*"))
@@ -215,14 +202,7 @@ def test_jars_of_a_folder_and_of_the_cluster(cache: Cache, capsys: pytest.Captur
     assert capsys.readouterr().err.startswith("JarError: kafka_connector must be a folder")
 
 
-Fault = Callable[[Cache, pytest.MonkeyPatch], None]
-
-
-def no_java(_: Cache, patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("JAVA_HOME", "/nowhere")
-
-
-def no_spark(_: Cache, patch: pytest.MonkeyPatch) -> None:
+def no_spark(patch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
     patch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == "pyspark" else find_spec(name, *more)
@@ -231,51 +211,39 @@ def no_spark(_: Cache, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("PATH", "/usr/bin:/bin")
 
 
-def no_jars_and_no_network(cache: Cache, _: pytest.MonkeyPatch) -> None:
-    shutil.rmtree(cache.folder)
-
-
-def a_cache_that_is_a_file(cache: Cache, _: pytest.MonkeyPatch) -> None:
-    shutil.rmtree(cache.folder)
-    cache.folder.touch()
-
-
-def no_folder_of_archives(cache: Cache, _: pytest.MonkeyPatch) -> None:
-    (cache.folder / "classes").touch()
-
-
-def a_jvm_that_does_not_start(_: Cache, patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1x")
-
-
-def no_archive_of_javas_own(_: Cache, patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("SPARK_SUBMIT_OPTS", "-XX:SharedArchiveFile=/nowhere.jsa")
-
-
-def a_relative_cache(_: Cache, patch: pytest.MonkeyPatch) -> None:
-    patch.setenv(CACHE_FOLDER.variable, "cache")
-
-
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("fault", "says"),
+    ("setting", "folder", "says"),
     [
-        pytest.param(no_java, "JavaNotFoundError: The worker must have Java 17 or newer; got none", id="no-java"),
-        pytest.param(no_spark, "SparkSubmitNotFoundError: 'spark-submit' must be on", id="no-spark"),
-        pytest.param(
-            no_jars_and_no_network, "JarError: A Maven repository must answer .*//127.0.0.1:9/", id="no-network"
-        ),
-        pytest.param(a_cache_that_is_a_file, "JarError: The jar cache .* set .*cache_folder", id="unwritable-cache"),
-        pytest.param(no_folder_of_archives, "ClassArchiveError: .*must be kept in .*classes", id="unwritable-classes"),
-        pytest.param(a_jvm_that_does_not_start, "ClassArchiveError: The driver .* exit code 1", id="failing-driver"),
-        pytest.param(no_archive_of_javas_own, "ClassArchiveError: .*java -Xshare:dump` makes it", id="no-base-archive"),
-        pytest.param(a_relative_cache, "OptionError: .*cache_folder .* absolute path", id="relative-cache"),
+        ({"JAVA_HOME": "/nowhere"}, "", "JavaNotFoundError: The worker must have Java 17 or newer; got none"),
+        ("no-spark", "", "SparkSubmitNotFoundError: 'spark-submit' must be on"),
+        ({}, "missing", "JarError: A Maven repository must answer .*//127.0.0.1:9/"),
+        ({}, "a-file", "JarError: The jar cache .* set .*cache_folder"),
+        ({}, "classes-are-a-file", "ClassArchiveError: .*must be kept in .*classes"),
+        ({"SPARK_SUBMIT_OPTS": "-Xmx1x"}, "", "ClassArchiveError: The driver .* exit code 1"),
+        ({"SPARK_SUBMIT_OPTS": "-XX:SharedArchiveFile=/nowhere.jsa"}, "",
+         "ClassArchiveError: .*java -Xshare:dump` makes it"),
+        ({CACHE_FOLDER.variable: "cache"}, "", "OptionError: .*cache_folder .* absolute path"),
     ],
-)
+)  # fmt: skip
 def test_a_failure_is_one_line_with_a_name(
-    fault: Fault, says: str, cache: Cache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cache: Cache,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    setting: dict[str, str] | str,
+    folder: str,
+    says: str,
 ) -> None:
-    fault(cache, monkeypatch)
+    """What another program said is shown."""
+    if isinstance(setting, str):
+        no_spark(monkeypatch)
+    else:
+        for name, value in setting.items():
+            monkeypatch.setenv(name, value)
+    if folder in ("missing", "a-file"):
+        shutil.rmtree(cache.folder)
+    if folder in ("a-file", "classes-are-a-file"):
+        (cache.folder / "classes" if folder.startswith("classes") else cache.folder).touch()
 
     assert prepare.main([]) == 1
     captured = capsys.readouterr()
@@ -283,21 +251,12 @@ def test_a_failure_is_one_line_with_a_name(
     assert re.match(says, line), line
     assert "Traceback" not in captured.out
     assert "Ready" not in captured.out
+    assert ("Invalid maximum heap size: -Xmx1x" in captured.out) == ("exit code 1" in says)
     assert cache.folder.is_file() or cache.archives() == {}
 
 
 @pytest.mark.spark
-def test_what_another_program_said_is_shown(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    a_jvm_that_does_not_start(cache, monkeypatch)
-
-    assert prepare.main([]) == 1
-    assert "Invalid maximum heap size: -Xmx1x" in capsys.readouterr().out
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_stop_leaves_no_process_and_no_file(cache: Cache, tmp_path: Path, number: signal.Signals) -> None:
     mark, temporary = ProcessMark(), tmp_path / "tmp"
     temporary.mkdir()
@@ -334,14 +293,14 @@ def test_help() -> None:
 
 @pytest.mark.spark
 def test_as_a_command_of_airflow(cache: Cache) -> None:
-    """``airflow kafka-spark prepare``, by the provider's entry point."""
-    arguments = ("kafka-spark", "prepare", "--no-class-archive")
-
-    done = run(*arguments, command="airflow")
-    failed = run(*arguments, command="airflow", JAVA_HOME="/nowhere")
+    """``airflow kafka-spark prepare``, by the provider's entry point; the setting says that there is no archive."""
+    done = run("kafka-spark", "prepare", command="airflow", **{CLASS_ARCHIVE.variable: "False"})
+    failed = run("kafka-spark", "prepare", command="airflow", JAVA_HOME="/nowhere")
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].endswith(f"no class archive, cached in {cache.folder}.")
+    last = done.stdout.splitlines()[-1]
+    assert last.endswith(f"jars of the Kafka connector and no class archive, cached in {cache.folder}.")
+    assert cache.archives() == {}
     assert failed.returncode == 1
     assert failed.stderr.splitlines()[-1].startswith("JavaNotFoundError: ")
     assert "Traceback" not in failed.stderr

@@ -155,7 +155,13 @@ _README = """
             "![x](https://git.example/a/b/raw/main/docs/x.png)",
             id="filled-in",
         ),
-        pytest.param("", set(), "guide and dags, [here](#use-it), [Spark](https://spark.apache.org/), x", id="empty"),
+        pytest.param(
+            "",
+            set(),
+            "guide and dags, [here](#use-it), [Spark](https://spark.apache.org/), x",
+            id="empty",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_the_package_index_gets_no_relative_link(address: str, urls: set[str], text: str, tmp_path: Path) -> None:

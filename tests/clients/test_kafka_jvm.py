@@ -73,16 +73,20 @@ def test_what_it_unpacks_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:
-    """With every character, lines and quotes among them, and from a folder whose name has a space."""
+    """With every character, lines and quotes among them, and from a folder whose name has a space. Kafka's client
+    itself keeps to the file of the job's logins: no other can be referred to.
+    """
     secrets = {
         "kafka.sasl.jaas.config": 'M required password="a=b: #!\\"${x}\\\\ ünï 🔑 ";',
         "kafka.ssl.keystore.key": "-----BEGIN PRIVATE KEY-----\nMII+/=\n-----END PRIVATE KEY-----\n",
         "kafka.ssl.key.password": "=leading",
     }
-    file = tmp_path / "a folder" / "logins"
+    file, other = tmp_path / "a folder" / "logins", tmp_path / "other"
     file.parent.mkdir()
     options, content = by_reference({"kafka.bootstrap.servers": "b:9092", **secrets}, str(file), "sink")
     file.write_text(format_properties(content))
+    other.write_text("name=of-somebody-else")
+    options["kafka.client.id"] = f"${{file:{other}:name}}"
 
     with KafkaJvm({}, "no connection", timeout=10) as jvm:
         properties = jvm.java.java.util.HashMap()
@@ -90,27 +94,11 @@ def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:
             properties.put(name.removeprefix("kafka."), value)
         config = jvm.java.org.apache.kafka.clients.admin.AdminClientConfig(properties)
         read = {name: str(config.getPassword(name.removeprefix("kafka.")).value()) for name in secrets}
+        client_id = config.getString("client.id")
 
     # Kafka trims values of any source.
     assert read == {name: value.strip() for name, value in secrets.items()}
-
-
-def test_no_other_file_can_be_referred_to(tmp_path: Path) -> None:
-    """Kafka's client itself keeps to the file of the job's logins."""
-    file, other = tmp_path / "logins", tmp_path / "other"
-    options, content = by_reference({"kafka.ssl.key.password": "of-the-job"}, str(file), "sink")
-    file.write_text(format_properties(content))
-    other.write_text("name=of-somebody-else")
-    options["kafka.client.id"] = f"${{file:{other}:name}}"
-
-    with KafkaJvm({}, "no connection", timeout=10) as jvm:
-        properties = jvm.java.java.util.HashMap()
-        for name, value in {**options, "kafka.bootstrap.servers": "b:9092"}.items():
-            properties.put(name.removeprefix("kafka."), value)
-        config = jvm.java.org.apache.kafka.clients.admin.AdminClientConfig(properties)
-        read = str(config.getPassword("ssl.key.password").value()), config.getString("client.id")
-
-    assert read == ("of-the-job", options["kafka.client.id"])
+    assert client_id == options["kafka.client.id"]
 
 
 def test_what_the_jvm_itself_says_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,54 +150,33 @@ def test_a_jvm_that_crashes_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_jvm_that_goes_while_it_cleans_up_is_named() -> None:
-    """And not again by the exception after which it cleans up."""
-    with KafkaJvm({}, "the broker", timeout=5) as jvm:
-        number = jvm.java.java.lang.Integer
-        with (
-            pytest.raises(BrokerError, match=r'NumberFormatException: For input string: "x"\.$') as first,
-            jvm.translate_errors("creating"),
-        ):
-            number.parseInt("x")
-        try:
-            raise first.value
-        except BrokerError:
-            _kill_the_jvm()
-            with (
-                pytest.raises(BrokerUnavailableError, match="Expiring got no answer"),
-                jvm.translate_errors("expiring"),
-            ):
-                number.parseInt("1")
-
-
-def test_a_jvm_that_goes_with_what_it_threw_is_named() -> None:
-    """The exception itself is in the JVM."""
-    with KafkaJvm({}, "the broker", timeout=5) as jvm:
-        with pytest.raises(Py4JJavaError) as thrown:
-            jvm.java.java.lang.Integer.parseInt("x")
-        _kill_the_jvm()
-        with pytest.raises(BrokerUnavailableError, match="Creating got no answer"), jvm.translate_errors("creating"):
-            raise thrown.value
-
-
-def test_what_py4j_logs_of_a_jvm_that_is_gone_is_little(caplog: pytest.LogCaptureFixture) -> None:
-    """It logs the exception that is being handled, whose text it asks of the JVM, about which it logs again."""
+@pytest.mark.parametrize("when", ["while-it-cleans-up", "with-what-it-threw"])
+def test_a_jvm_that_goes_after_an_exception_is_named(caplog: pytest.LogCaptureFixture, when: str) -> None:
+    """And not again by the exception after which it cleans up, or which is in the JVM. What py4j logs of it is little,
+    although it logs the exception that is being handled, whose text it asks of the JVM, about which it logs again.
+    """
     logging.getLogger("py4j").setLevel(logging.INFO)
     caplog.set_level(logging.INFO)
-
-    def ask(number: Any) -> None:
-        try:
-            number.parseInt("x")
-        finally:
+    with KafkaJvm({}, "the broker", timeout=5) as jvm:
+        number = jvm.java.java.lang.Integer
+        if when == "with-what-it-threw":
+            with pytest.raises(Py4JJavaError) as thrown:
+                number.parseInt("x")
             _kill_the_jvm()
-
-    with (
-        KafkaJvm({}, "the broker", timeout=5) as jvm,
-        pytest.raises(BrokerUnavailableError),
-        jvm.translate_errors("creating"),
-    ):
-        ask(jvm.java.java.lang.Integer)
-    assert 0 < len(caplog.records) < 10
+            with pytest.raises(BrokerUnavailableError, match="got no answer"), jvm.translate_errors("creating"):
+                raise thrown.value
+        else:
+            words = r'NumberFormatException: For input string: "x"\.$'
+            with pytest.raises(BrokerError, match=words) as first, jvm.translate_errors("creating"):
+                number.parseInt("x")
+            try:
+                raise first.value
+            except BrokerError:
+                _kill_the_jvm()
+                expiring = jvm.translate_errors("expiring")
+                with pytest.raises(BrokerUnavailableError, match="Expiring got no answer"), expiring:
+                    number.parseInt("1")
+    assert len(caplog.records) < 10
 
 
 def test_what_java_says_is_a_sentence_before_the_advice() -> None:
@@ -309,7 +276,15 @@ def test_a_kdc_that_is_away_may_come_back(tmp_path: Path, is_up: bool, kind: typ
 
 @needs_kdc
 @needs_clock
-@pytest.mark.parametrize("ahead", [timedelta(minutes=10), -timedelta(minutes=10), -timedelta(days=3)], ids=str)
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        timedelta(minutes=10),
+        pytest.param(-timedelta(minutes=10), marks=pytest.mark.long),
+        pytest.param(-timedelta(days=3), marks=pytest.mark.long),
+    ],
+    ids=str,
+)
 def test_clocks_that_differ_are_named(ahead: timedelta) -> None:
     """Whether the KDC's clock is fast or slow; Kerberos permits five minutes."""
     with Kdc(clock_offset=ahead, preauthentication=True) as kdc:

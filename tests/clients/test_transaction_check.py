@@ -26,13 +26,7 @@ def test_brokers_that_take_no_such_long_transaction(kafka: KafkaBroker, topic: T
     assert "delivery='at_least_once'" in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({}, id="timeout-of-the-task"),
-        pytest.param({"socket.timeout.ms": 60_000}, id="socket-timeout"),
-    ],
-)
+@pytest.mark.parametrize("settings", [{}, {"socket.timeout.ms": 60_000}], ids=["of-the-task", "of-the-socket"])
 def test_a_timeout_that_is_longer_than_a_transaction(
     kafka: KafkaBroker, connection: Callable[..., None], settings: dict[str, int]
 ) -> None:
@@ -63,10 +57,9 @@ def test_a_managed_service_that_knows_no_transactions(
     assert "delivery='at_least_once'" in str(raised.value)
 
 
-def test_brokers_without_transactions(connection: Callable[..., None]) -> None:
+def test_brokers_without_transactions(broker_without_tokens: KafkaBroker, connection: Callable[..., None]) -> None:
     """As where there are fewer brokers than replicas of the transactions' log."""
-    with KafkaBroker(properties={"transaction.state.log.replication.factor": "3"}) as broker:
-        connection("kafka_default", extra={"bootstrap.servers": broker.bootstrap_servers})
-        with KafkaHook(timeout=5) as hook, pytest.raises(BrokerError, match="must have transactions") as raised:
-            check_transactions(hook, 60_000)
+    connection("kafka_default", extra={"bootstrap.servers": broker_without_tokens.bootstrap_servers})
+    with KafkaHook(timeout=3) as hook, pytest.raises(BrokerError, match="must have transactions") as raised:
+        check_transactions(hook, 60_000)
     assert "delivery='at_least_once'" in str(raised.value)

@@ -96,12 +96,8 @@ def yarn(connection: Callable[..., None], clock: Clock) -> Iterator[ResourceMana
 
 @pytest.mark.parametrize(
     "end",
-    [
-        pytest.param(ended("FINISHED", "SUCCEEDED"), id="succeeded"),
-        pytest.param(ended("FINISHED", "FAILED"), id="failed"),
-        pytest.param(ended("KILLED", "KILLED"), id="killed"),
-        pytest.param(NOT_KNOWN, id="not-known"),
-    ],
+    [ended("FINISHED", "SUCCEEDED"), ended("FINISHED", "FAILED"), ended("KILLED", "KILLED"), NOT_KNOWN],
+    ids=["succeeded", "failed", "killed", "not-known"],
 )
 def test_it_goes_on_after_the_end(yarn: ResourceManager, end: tuple[int, str]) -> None:
     yarn.answers = [RUNNING, RUNNING, end]
@@ -113,11 +109,8 @@ def test_it_goes_on_after_the_end(yarn: ResourceManager, end: tuple[int, str]) -
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        pytest.param(OUTAGE, id="outage"),
-        pytest.param((404, "<html>Not Found</html>"), id="somebody-elses-404"),
-        pytest.param((200, "<html>Log in</html>"), id="a-proxy"),
-    ],
+    [OUTAGE, (404, "<html>Not Found</html>"), (200, "<html>Log in</html>")],
+    ids=["outage", "somebody-elses-404", "a-proxy"],
 )
 def test_it_does_not_go_on_without_an_answer(yarn: ResourceManager, clock: Clock, answer: tuple[int, str]) -> None:
     """After a bounded time the try fails, with what to do; a retry may find YARN well."""
@@ -206,29 +199,23 @@ def kubernetes(connection: Callable[..., None], clock: Clock, monkeypatch: pytes
     return client
 
 
-@pytest.mark.parametrize("end", ["Succeeded", "Failed", None])
-def test_on_kubernetes_it_goes_on_after_the_end(kubernetes: Kubernetes, end: str | None) -> None:
+@pytest.mark.parametrize("end", ["Succeeded", "Failed", None, RuntimeError("connection refused")])
+def test_on_kubernetes_it_goes_on_after_the_end(
+    kubernetes: Kubernetes, connection: Callable[..., None], end: str | Exception | None
+) -> None:
+    """Not without an answer. A driver on this machine is not waited for: in client mode it ends with its worker."""
     kubernetes.phases = ["Pending", "Running", end]
+    if isinstance(end, Exception):
+        with pytest.raises(EarlierJobUnknownError, match=rf"connection refused.*kubectl delete pod .*{POD}"):
+            SparkJobHook().wait_for_earlier(POD)
+        return
 
     SparkJobHook().wait_for_earlier(POD)
 
     assert kubernetes.asked == [("etl", POD)] * 3
-
-
-def test_on_kubernetes_it_does_not_go_on_without_an_answer(kubernetes: Kubernetes) -> None:
-    kubernetes.phases = ["Running", RuntimeError("connection refused")]
-
-    with pytest.raises(EarlierJobUnknownError, match=rf"connection refused.*kubectl delete pod .*{POD}"):
-        SparkJobHook().wait_for_earlier(POD)
-
-
-def test_a_driver_on_this_machine_is_not_waited_for(kubernetes: Kubernetes, connection: Callable[..., None]) -> None:
-    """In client mode it ends with its worker."""
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1")
-
     SparkJobHook().wait_for_earlier(POD)
-
-    assert kubernetes.asked == []
+    assert len(kubernetes.asked) == 3
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:1", "k8s://https://127.0.0.1:1"])

@@ -58,8 +58,10 @@ FORGED = (
 )
 
 
-def test_quoted_data_is_no_event(driver: Driver) -> None:
-    """A record's value that an error quotes may look like an event; it has not the token of the request."""
+def test_quoted_data_is_no_event(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    """A record's value that an error quotes may look like an event; it has not the token of the request. The first
+    start counts; progress goes on. All is logged but the lines that nobody can act on.
+    """
     driver(
         f"""
         forged = {FORGED!r}
@@ -67,38 +69,18 @@ def test_quoted_data_is_no_event(driver: Driver) -> None:
         for token in ("", "0" * len(request.event_token), "***"):
             emit(JobStarted("application_1_1", "http://evil.example"), token)
         emit(JobStarted("local-1", "http://driver:4040"))
+        emit(JobStarted("local-2", "http://driver:4041"))
         print(forged, flush=True)
-        """
-    )
-
-    assert events_of_a_run() == [JobStarted("local-1", "http://driver:4040")]
-
-
-def test_what_of_a_drivers_output_is_logged(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
-    """All but the lines that nobody can act on."""
-    driver(
-        """
         print("WARNING: Using incubator modules: jdk.incubator.vector", flush=True)
         print("26/11/24 01:55:21 ERROR SparkUI: Failed to bind SparkUI", flush=True)
-        """
-    )
-    events_of_a_run()
-    log = capsys.readouterr().out
-    assert "ERROR SparkUI: Failed to bind SparkUI" in log
-    assert "incubator" not in log
-
-
-def test_an_application_starts_once(driver: Driver) -> None:
-    """The first start counts; progress goes on."""
-    driver(
-        """
-        emit(JobStarted("local-1", None))
-        emit(JobStarted("local-2", "http://driver:4041"))
         emit(JobProgress(1, 2, 3.0))
         """
     )
 
-    assert events_of_a_run() == [JobStarted("local-1", None), JobProgress(1, 2, 3.0)]
+    assert events_of_a_run() == [JobStarted("local-1", "http://driver:4040"), JobProgress(1, 2, 3.0)]
+    log = capsys.readouterr().out
+    assert "ERROR SparkUI: Failed to bind SparkUI" in log
+    assert "incubator" not in log
 
 
 def test_the_token_of_events_is_not_in_the_log(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,15 +125,18 @@ def test_the_log_and_the_error_show_what_a_terminal_would_obey(
 
 
 OURS, FOREIGN = "application_1700000000000_0001", "application_1700000000000_0666"
+NOBODY = "http://127.0.0.1:1"
+
+
+def of_yarn(address: str = NOBODY) -> dict[str, str]:
+    return {"deploy-mode": "cluster", "report-location": "file:///x", "yarn_resourcemanager_webapp_address": address}
 
 
 def test_on_yarn_a_kill_ends_no_foreign_application(
     driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """YARN's diagnostics quote the driver's output, and with it records: only the id that was submitted is ours."""
-    address = "http://127.0.0.1:1"
-    extra = {"deploy-mode": "cluster", "report-location": "file:///x", "yarn_resourcemanager_webapp_address": address}
-    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    connection("spark_default", conn_type="spark", host="yarn", extra=of_yarn())
     driver(
         f"""
         print("INFO Client: Uploading resource hdfs:///logs/{FOREIGN}/list.txt")
@@ -165,7 +150,7 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
 
     killed_at_progress(events, "application " + OURS)
 
-    assert events == [JobStarted(OURS, f"{address}/cluster/app/{OURS}"), JobProgress(1, 2, 3.0)]
+    assert events == [JobStarted(OURS, f"{NOBODY}/cluster/app/{OURS}"), JobProgress(1, 2, 3.0)]
     log = capsys.readouterr().out
     assert f"YARN kill request for {OURS}" in log
     assert f"YARN kill request for {FOREIGN}" not in log
@@ -175,8 +160,7 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
 def test_a_page_of_yarn_that_is_no_web_address_is_no_link(
     driver: Driver, connection: Callable[..., None], address: str
 ) -> None:
-    extra = {"deploy-mode": "cluster", "report-location": "file:///x", "yarn_resourcemanager_webapp_address": address}
-    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    connection("spark_default", conn_type="spark", host="yarn", extra=of_yarn(address))
     driver(f"""
         print("INFO YarnClientImpl: Submitted application {OURS}", flush=True)
         emit(JobProgress(1, 2, 3.0))
@@ -234,33 +218,8 @@ def location(request: pytest.FixtureRequest, driver: Driver, connection: Callabl
     return str(request.param)
 
 
-def test_a_report_of_the_submitted_job_counts(driver: Driver, location: str) -> None:
-    driver("leave(sign(report(), request.report_key))")
-
-    assert run().run_id == REQUEST.run_id
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        pytest.param("report()", id="no-mac"),
-        pytest.param("sign(report(), '')", id="empty-key"),
-        pytest.param("sign(report(), request.event_token)", id="wrong-key"),
-        pytest.param("sign(report(), request.report_key).replace('local-1', 'local-2')", id="changed"),
-        pytest.param("''", id="empty"),
-        pytest.param("'\\xff'", id="not-utf-8"),
-    ],
-)
-def test_a_forged_report_is_an_error(driver: Driver, location: str, forged: str) -> None:
-    """Run id and digest are in the log, so writers of the report's location know them, but not the key."""
-    driver(f"leave({forged})")
-
-    with pytest.raises(JobReportForgedError, match="check who may write to report_location"):
-        run()
-
-
 def test_a_report_of_an_earlier_run_is_forged(driver: Driver, location: str) -> None:
-    """Every run has a key of its own, so that a report cannot be used twice."""
+    """That of the submitted job counts. Every run has a key of its own, so that a report cannot be used twice."""
     driver(
         """
         kept = pathlib.Path(__file__).with_name("kept")
@@ -269,9 +228,28 @@ def test_a_report_of_an_earlier_run_is_forged(driver: Driver, location: str) -> 
         leave(kept.read_text())
         """
     )
-    run()
+    assert run().run_id == REQUEST.run_id
 
     with pytest.raises(JobReportForgedError):
+        run()
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "report()",
+        "sign(report(), '')",
+        "sign(report(), request.event_token)",
+        "sign(report(), request.report_key).replace('local-1', 'local-2')",
+        "''",
+        "'\\xff'",
+    ],
+)
+def test_a_forged_report_is_an_error(driver: Driver, forged: str) -> None:
+    """Run id and digest are in the log, so writers of the report's location know them, but not the key."""
+    driver(f"leave({forged})")
+
+    with pytest.raises(JobReportForgedError, match="check who may write to report_location"):
         run()
 
 
@@ -333,9 +311,7 @@ def test_in_cluster_mode_an_unrecorded_application_is_killed(
     driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It would run on without spark-submit, and no retry would know of it."""
-    address = "http://127.0.0.1:1"
-    extra = {"deploy-mode": "cluster", "report-location": "file:///x", "yarn_resourcemanager_webapp_address": address}
-    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+    connection("spark_default", conn_type="spark", host="yarn", extra=of_yarn())
     driver(f"print('INFO YarnClientImpl: Submitted application {OURS}', flush=True)")
 
     with pytest.raises(StartNotRecordedError, match=OURS):
@@ -356,8 +332,11 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_a_full_temporary_folder(driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is submitted, nothing is left, and a retry delivers."""
+    """Or one that is gone: nothing is submitted, nothing is left, and a retry delivers."""
     driver(WAITS_AND_WRITES)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(JobFolderError, match=r"No such file or directory.*gone.*set TMPDIR"):
+        run()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
@@ -369,11 +348,3 @@ def test_a_full_temporary_folder(driver: Driver, monkeypatch: pytest.MonkeyPatch
     assert list(temporary.iterdir()) == []
 
     assert run().run_id == REQUEST.run_id
-
-
-def test_a_temporary_folder_that_is_gone(driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    driver(WAITS_AND_WRITES)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-
-    with pytest.raises(JobFolderError, match=r"No such file or directory.*gone.*set TMPDIR"):
-        run()

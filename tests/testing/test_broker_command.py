@@ -101,14 +101,17 @@ def test_the_command_of_the_first_page(start: Start) -> None:
 
 @pytest.mark.broker
 def test_nothing_outlives_a_kill(start: Start) -> None:
+    """Even an owner that is ended by SIGKILL leaves no broker and no data."""
     started = start()
     started.lines()
     assert started.mark.alive()
 
     started.process.kill()
     started.wait_until_nothing_is_left()
+    assert list(started.temporary.glob("kafka-broker-*")) == []
 
 
+@pytest.mark.long
 @pytest.mark.broker
 def test_it_ends_after_the_seconds(start: Start) -> None:
     started = start("--seconds", "1", "--topic", "a")
@@ -139,24 +142,17 @@ def test_a_port_that_is_in_use(start: Start) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        pytest.param(["--topic", "a b"], "such as orders:3; got 'a b'", id="name"),
-        pytest.param(["--topic", "a:0"], "such as orders:3; got 'a:0'", id="partitions"),
-        pytest.param(["--topic", "a", "--topic", "a:2"], "each topic once", id="twice"),
-        pytest.param(["--records", "5"], "--records needs a topic", id="no-topic"),
-        pytest.param(["--topic", "a", "--records", "-5"], "such as 1000; got '-5'", id="records"),
-        pytest.param(["--port", "70000"], "1 to 65535", id="port"),
+        (["--topic", "a b"], "such as orders:3; got 'a b'"),
+        (["--topic", "a:0"], "such as orders:3; got 'a:0'"),
+        (["--topic", "a", "--topic", "a:2"], "each topic once"),
+        (["--records", "5"], "--records needs a topic"),
+        (["--topic", "a", "--records", "-5"], "such as 1000; got '-5'"),
+        (["--port", "70000"], "1 to 65535"),
+        (["--help"], "NAME[:PARTITIONS]"),
     ],
 )
-def test_bad_arguments(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
+def test_arguments(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
         broker._parse(arguments)  # noqa: SLF001 - main() would change the signal handlers of the tests
-    assert says in capsys.readouterr().err
-
-
-def test_help() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", broker.__name__, "--help"], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert done.returncode == 0
-    assert "NAME[:PARTITIONS]" in done.stdout
+    assert ended.value.code == (0 if arguments == ["--help"] else 2)
+    assert says in "".join(capsys.readouterr())

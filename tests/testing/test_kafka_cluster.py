@@ -25,18 +25,19 @@ def new_topic(cluster: KafkaCluster, partitions: int = 1, replication: int = -1)
     return cluster.create_topic(f"topic-{uuid4().hex[:8]}", partitions, replication=replication)
 
 
-def test_a_topic_has_a_replica_on_each_broker(kafka_cluster: KafkaCluster) -> None:
-    """Unless fewer are asked for."""
-    three, two = new_topic(kafka_cluster, 2), new_topic(kafka_cluster, replication=2)
-    assert [sorted(kafka_cluster.replicas(three, number)) for number in (0, 1)] == [[1, 2, 3], [1, 2, 3]]
-    assert len(kafka_cluster.replicas(two, 0)) == 2
-
-
 def test_acknowledged_records_survive_the_sigkill_of_their_leader(kafka_cluster: KafkaCluster) -> None:
-    """Others lead meanwhile; the killed broker comes back in sync."""
-    topic = new_topic(kafka_cluster)
+    """A topic has a replica on each broker, unless fewer are asked for. Others lead meanwhile; the killed broker comes
+    back in sync. A broker that is not there is an error.
+    """
+    topic, two = new_topic(kafka_cluster), new_topic(kafka_cluster, replication=2)
+    assert sorted(kafka_cluster.replicas(topic, 0)) == [1, 2, 3]
+    assert len(kafka_cluster.replicas(two, 0)) == 2
     kafka_cluster.produce(topic, [Record(value=b"before")], SAFE)
     leader = kafka_cluster.leader(topic, 0)
+    with pytest.raises(OptionError, match=r"node must be one of \(1, 2, 3\).*got 4"):
+        kafka_cluster.kill(4)
+    with pytest.raises(LocalServiceError, match="KafkaCluster must run"):
+        KafkaCluster().kill(1)
 
     kafka_cluster.kill(leader)
     kafka_cluster.produce(topic, [Record(value=b"after")], SAFE)
@@ -49,25 +50,24 @@ def test_acknowledged_records_survive_the_sigkill_of_their_leader(kafka_cluster:
 
 
 @pytest.mark.long
-def test_a_leader_is_moved(kafka_cluster: KafkaCluster) -> None:
-    """To any broker, with the records."""
+def test_a_partition_moves_with_its_records(kafka_cluster: KafkaCluster) -> None:
+    """Its leader to any broker, its replicas to the named ones, in sync. A broker that is restarted leaves in order and
+    comes back at its address, with its data.
+    """
     topic = new_topic(kafka_cluster)
     kafka_cluster.produce(topic, [Record(value=b"x")], SAFE)
     for node in NODES:
         kafka_cluster.move_leader(topic, 0, node)
         assert kafka_cluster.leader(topic, 0) == node
-    assert len(kafka_cluster.consume(topic)) == 1
-
-
-@pytest.mark.long
-def test_a_partition_is_reassigned(kafka_cluster: KafkaCluster) -> None:
-    """Its replicas are on the named brokers, and in sync."""
-    topic = new_topic(kafka_cluster, replication=1)
-    kafka_cluster.produce(topic, [Record(value=b"x")], SAFE)
     others = [node for node in NODES if node != kafka_cluster.leader(topic, 0)]
     kafka_cluster.reassign(topic, 0, others)
     assert kafka_cluster.replicas(topic, 0) == others
-    assert kafka_cluster.leader(topic, 0) in others
+    leader, before = kafka_cluster.leader(topic, 0), kafka_cluster.bootstrap_servers
+    assert leader in others
+    kafka_cluster.restart(leader)
+    kafka_cluster.wait_until_in_sync(topic)
+    assert kafka_cluster.bootstrap_servers == before
+    kafka_cluster.move_leader(topic, 0, leader)
     assert len(kafka_cluster.consume(topic)) == 1
 
 
@@ -81,20 +81,6 @@ def test_another_broker_leads_while_one_is_suspended(kafka_cluster: KafkaCluster
         )
         assert kafka_cluster.leader(topic, 0) != leader
     kafka_cluster.wait_until_in_sync(topic)
-    assert len(kafka_cluster.consume(topic)) == 1
-
-
-@pytest.mark.long
-def test_a_restarted_broker_keeps_its_data(kafka_cluster: KafkaCluster) -> None:
-    """It leaves in order, comes back at its address, and is in sync."""
-    topic = new_topic(kafka_cluster)
-    kafka_cluster.produce(topic, [Record(value=b"x")], SAFE)
-    leader = kafka_cluster.leader(topic, 0)
-    before = kafka_cluster.bootstrap_servers
-    kafka_cluster.restart(leader)
-    kafka_cluster.wait_until_in_sync(topic)
-    assert kafka_cluster.bootstrap_servers == before
-    kafka_cluster.move_leader(topic, 0, leader)
     assert len(kafka_cluster.consume(topic)) == 1
 
 
@@ -134,14 +120,6 @@ def test_records_of_a_partition_without_a_leader_are_not_left_out(kafka_cluster:
         client.consume(alone)
 
 
-def test_a_broker_that_is_not_there_is_an_error(kafka_cluster: KafkaCluster) -> None:
-    """Before anything is done."""
-    with pytest.raises(OptionError, match=r"node must be one of \(1, 2, 3\).*got 4"):
-        kafka_cluster.kill(4)
-    with pytest.raises(LocalServiceError, match="KafkaCluster must run"):
-        KafkaCluster().kill(1)
-
-
 @pytest.mark.long
 def test_nothing_is_left_after_the_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ports are free and data is removed, also if a broker was killed or is suspended."""
@@ -154,15 +132,6 @@ def test_nothing_is_left_after_the_context(tmp_path: Path, monkeypatch: pytest.M
             cluster.stop()
     assert not any(map(_answers, addresses))
     assert not list(tmp_path.iterdir())
-    assert cluster.running() == []
-
-
-@pytest.mark.long
-def test_a_cluster_that_cannot_start_gives_the_reason() -> None:
-    """The error has the end of a broker's log, and nothing is left."""
-    cluster = KafkaCluster(properties={"log.segment.bytes": "-7"})
-    with pytest.raises(LocalServiceError, match=r"log\.segment\.bytes"):
-        cluster.start()
     assert cluster.running() == []
 
 

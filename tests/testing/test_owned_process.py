@@ -36,10 +36,17 @@ with OwnedProcess([sys.executable, "-c", sys.argv[2]], folder / "log", remove_if
 
 
 def test_stop_ends_the_command_and_all_its_children(tmp_path: Path) -> None:
-    """Nothing that the command started is left, not even what moved to a session of its own."""
+    """Nothing that the command started is left, not even what moved to a session of its own. The terminal's SIGINT goes
+    to the foreground group, to which the command does not belong. A second start would leave the first command without
+    an owner.
+    """
     with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log") as process:
         pids = _pids(tmp_path / "log")
         assert all(map(_exists, pids))
+        assert os.getpgid(pids[0]) != os.getpgrp()
+        assert os.getsid(pids[0]) != os.getsid(0)
+        with pytest.raises(LocalServiceError, match=r"must be stopped .* it runs"):
+            process.start()
     assert not any(map(_exists, pids))
     assert not process.running
 
@@ -61,14 +68,6 @@ def test_nothing_outlives_its_owner(tmp_path: Path, number: signal.Signals) -> N
         owner.wait()
 
 
-def test_ctrl_c_reaches_the_owner_only(tmp_path: Path) -> None:
-    """The terminal's SIGINT goes to the foreground group, to which the command does not belong."""
-    with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log"):
-        command, _ = _pids(tmp_path / "log")
-        assert os.getpgid(command) != os.getpgrp()
-        assert os.getsid(command) != os.getsid(0)
-
-
 def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
     """Stopping is bounded, whatever the command does."""
     stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('pids 0 0', flush=True); time.sleep(600)"
@@ -83,68 +82,42 @@ def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path
 
 
 def test_a_suspended_command_stands_still(tmp_path: Path) -> None:
-    """With its children; afterwards it runs on."""
-    with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log") as process:
-        family = [psutil.Process(pid) for pid in _pids(tmp_path / "log")]
+    """With its children; afterwards it runs on. It can be killed: nothing is left that would wait to be resumed, and
+    what does not run cannot be suspended.
+    """
+    process = OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log")
+    with process:
+        pids = _pids(tmp_path / "log")
+        family = [psutil.Process(pid) for pid in pids]
         with process.suspended():
             assert {each.status() for each in family} == {psutil.STATUS_STOPPED}
         assert psutil.STATUS_STOPPED not in {each.status() for each in family}
-
-
-def test_a_suspended_command_can_be_killed(tmp_path: Path) -> None:
-    """Nothing is left that would wait to be resumed."""
-    with OwnedProcess([sys.executable, "-c", _FAMILY], tmp_path / "log") as process:
-        pids = _pids(tmp_path / "log")
         with process.suspended():
             process.kill()
             assert not any(map(_exists, pids))
-
-
-def test_suspending_needs_a_running_command(tmp_path: Path) -> None:
-    """Otherwise a test would suspend nothing."""
-    process = OwnedProcess(["true"], tmp_path / "log")
     with pytest.raises(LocalServiceError, match="OwnedProcess must run"), process.suspended():
         pass
 
 
-def test_stop_may_be_called_again(tmp_path: Path) -> None:
-    """A second stop, and one before any start, does nothing."""
-    process = OwnedProcess(["true"], tmp_path / "log")
+def test_the_exit_code_and_the_log_are_the_commands(tmp_path: Path) -> None:
+    """The supervisor in between does not hide why the command ended. Standard output and error are both in the log,
+    whose last lines a message can carry. A stop before any start, and a second one, does nothing.
+    """
+    code = "import sys; print('first'); print('second'); sys.stdout.flush(); print('third', file=sys.stderr); exit(7)"
+    process = OwnedProcess([sys.executable, "-c", code], tmp_path / "log")
     process.stop()
-    process.start()
-    process.stop()
-    process.stop()
-
-
-def test_the_exit_code_is_the_commands(tmp_path: Path) -> None:
-    """The supervisor in between does not hide why the command ended."""
-    with OwnedProcess([sys.executable, "-c", "raise SystemExit(7)"], tmp_path / "log") as process:
+    with process:
         _until(lambda: not process.running, "the command ended")
     assert process.returncode == 7
-
-
-def test_tail_returns_the_end_of_the_log(tmp_path: Path) -> None:
-    """Standard output and error are both in the log, whose last lines a message can carry."""
-    code = "import sys; print('first'); print('second'); sys.stdout.flush(); print('third', file=sys.stderr)"
-    with OwnedProcess([sys.executable, "-c", code], tmp_path / "log") as process:
-        _until(lambda: not process.running, "the command ended")
     assert process.tail(2).splitlines()[1:] == ["second", "third"]
     assert str(tmp_path / "log") in process.tail(2)
+    process.stop()
 
 
 def test_a_log_that_cannot_be_written_is_a_named_error(tmp_path: Path) -> None:
     """The error for a failed start has the name and the path of the log."""
     with pytest.raises(LocalServiceError, match=r"thing must start, with its log at .*/missing/log"):
         OwnedProcess(["true"], tmp_path / "missing" / "log", name="thing").start()
-
-
-def test_starting_twice_is_refused(tmp_path: Path) -> None:
-    """A second start would leave the first command without an owner."""
-    with (
-        OwnedProcess(["sleep", "600"], tmp_path / "log") as process,
-        pytest.raises(LocalServiceError, match=r"must be stopped .* it runs \(sleep\)"),
-    ):
-        process.start()
 
 
 def _pids(log: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""What the broker's listeners promise beyond the logins, which are in ``tests/clients/test_logins.py``: ACLs and users."""
+"""ACLs and users of the broker's listeners; ``tests/clients/test_logins.py`` has the logins."""
 
 from __future__ import annotations
 

@@ -59,12 +59,16 @@ def test_jobs_use_what_was_kept(kept: ClassArchive, tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.jsa")) == []
 
 
-def test_no_job_writes_one(archive: ClassArchive, caplog: pytest.LogCaptureFixture) -> None:
-    """It would take longer by the time for that. Its log says how an archive is made."""
+def test_no_job_writes_one(
+    archive: ClassArchive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take longer by the time for that. Its log says how an archive is made; it can be switched off."""
     with caplog.at_level(logging.INFO):
         assert [archive.jvm_options() for _ in range(3)] == ["", "", ""]
 
     assert "`airflow kafka-spark prepare` makes it once" in caplog.messages[0]
+    monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
+    assert not archive.is_wanted
 
 
 @pytest.mark.parametrize("damage", [pytest.param(1_000, id="cut-off"), pytest.param(0, id="empty")])
@@ -88,18 +92,15 @@ def test_one_of_another_class_path_is_not_usable(kept: ClassArchive, tmp_path: P
 
 
 def test_what_no_jvm_starts_with_is_not_kept(archive: ClassArchive, made: Path, tmp_path: Path) -> None:
-    """An archive that was cut off by a full disk is tried, and thrown away."""
+    """An archive that was cut off by a full disk is tried, and thrown away; a JVM that writes none is named."""
+    with pytest.raises(ClassArchiveError, match="it wrote none"):
+        archive.keep(tmp_path)
     shutil.copy(made, tmp_path)
     os.truncate(tmp_path / "classes.jsa", made.stat().st_size // 2)
 
     with pytest.raises(ClassArchiveError, match="A JVM must start with"):
         archive.keep(tmp_path)
     assert not archive.is_ready
-
-
-def test_a_jvm_that_writes_none_is_named(archive: ClassArchive, tmp_path: Path) -> None:
-    with pytest.raises(ClassArchiveError, match="it wrote none"):
-        archive.keep(tmp_path)
 
 
 def test_only_this_user_reads_and_writes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +146,3 @@ def test_the_layer_of_an_image_keeps_it(archive: ClassArchive, tmp_path: Path) -
     second = 1_000_000_000
     assert path_at(7 * second + 5) == path_at(7 * second)
     assert path_at(8 * second) != path_at(7 * second)
-
-
-def test_can_be_switched_off(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
-
-    assert not archive.is_wanted

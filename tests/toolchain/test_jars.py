@@ -98,8 +98,8 @@ def test_dependencies_come_along(
     repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A coordinate stands for its jar and for everything that it needs at run time. An air-gapped user sets one
-    variable, and nothing else is asked. The home folder is not touched, and what Ivy unpacks is in the cache and gone afterwards.
-    Code is loaded from there, so the umask does not decide who may write it.
+    variable, and nothing else is asked. The home folder is not touched, and what Ivy unpacks is in the cache and gone
+    afterwards. Code is loaded from there, so the umask does not decide who may write it.
     """
     monkeypatch.setenv(MAVEN_REPOSITORY.variable, repository.url)
     monkeypatch.setenv(HTTP_HOSTS.variable, "127.0.0.1")

@@ -32,9 +32,10 @@ def test_the_folder_is_gone_afterwards() -> None:
 
 def test_what_a_killed_worker_left_is_removed_by_the_next(temporary: Path) -> None:
     """A worker that is ended by SIGKILL removes nothing; the next job on the machine does it, with all that is in the
-    folder.
+    folder. That of a living worker stays.
     """
     with worker() as (process, left):
+        assert remove_stale_folders() == []
         process.kill()
         process.wait()
         assert (left / "request.json").exists()
@@ -52,18 +53,18 @@ def test_a_dead_process_that_nobody_has_noticed_owns_nothing(temporary: Path) ->
         assert remove_stale_folders() == [left]
 
 
-def test_the_folder_of_a_living_worker_stays(temporary: Path) -> None:
-    with worker() as (_, folder):
-        assert remove_stale_folders() == []
-        assert (folder / "request.json").exists()
-
-
-def test_another_process_of_the_same_number_owns_nothing(temporary: Path) -> None:
-    """Numbers are used again: a process that was started later is another one."""
+def test_another_process_of_the_same_number_owns_nothing(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are used again: a process that was started later is another one. Nothing is asked about another user's
+    folder, which cannot fail a job, whatever process its name refers to.
+    """
     with worker() as (process, folder):
         started = folder.name.removeprefix(f"airflow-kafka-spark-{process.pid}-").partition("-")[0]
         earlier = folder.with_name(f"airflow-kafka-spark-{process.pid}-{int(started) - 1}-abc")
         earlier.mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+            patch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read"))
+            assert remove_stale_folders() == []
 
         assert remove_stale_folders() == [earlier]
         assert folder.exists()
@@ -77,15 +78,6 @@ def test_what_is_not_ours_stays(temporary: Path, name: str) -> None:
     assert (temporary / name).exists()
 
 
-def test_what_is_another_users_stays(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = temporary / f"airflow-kafka-spark-{2**22}-1-abc"
-    left.mkdir()
-    monkeypatch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
-
-    assert remove_stale_folders() == []
-    assert left.exists()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the system shows no names of processes")
 def test_a_process_may_have_any_name(temporary: Path) -> None:
     """Bytes that are no text, too: every user chooses the names of processes and of folders beside ours."""
@@ -96,15 +88,6 @@ def test_a_process_may_have_any_name(temporary: Path) -> None:
 
         assert remove_stale_folders() == []
         assert folder.exists()
-
-
-def test_nothing_is_asked_about_another_users_folder(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It cannot fail a job, whatever process its name refers to."""
-    with worker() as (_, folder):
-        monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
-        monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read"))
-
-        assert remove_stale_folders() == []
 
 
 @pytest.fixture

@@ -52,24 +52,17 @@ def test_jobs_find_what_was_kept(writer: WriterJar, made: Path) -> None:
     assert [path.name for path in writer.path.parents[1].iterdir()] == [writer.path.parent.name]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [pytest.param(b"clas", id="cut-off"), pytest.param(b"CLASSES", id="other"), pytest.param(b"", id="empty")],
-)
-def test_a_damaged_jar_is_not_used(kept: WriterJar, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
-    """Its content is that of its record, or the writer is compiled; the log says so."""
+@pytest.mark.parametrize("content", [b"clas", b"CLASSES", b""], ids=["cut-off", "other", "empty"])
+def test_a_damaged_jar_is_not_used(
+    kept: WriterJar, made: Path, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    """Its content is that of its record, or the writer is compiled, and replaced; the log says so."""
     kept.path.write_bytes(content)
 
     assert kept.find() is None
     assert kept.extended_class_path() == kept.class_path
     assert "The writer is compiled for this job" in caplog.text
-
-
-def test_a_damaged_jar_is_replaced(kept: WriterJar, made: Path) -> None:
-    kept.path.write_bytes(b"")
-
     kept.keep(made)
-
     assert kept.find() == kept.path
 
 
@@ -90,9 +83,12 @@ def test_one_that_others_may_write_is_not_used(kept: WriterJar, caplog: pytest.L
 
 
 def test_others_have_another_jar(kept: WriterJar) -> None:
-    """The classes fit one Java, one Spark and one Kafka client, wherever that lies."""
+    """The classes fit one Java, one Spark and one Kafka client, wherever that lies, also in a folder of jars or among
+    Spark's own.
+    """
     client = Path(kept.class_path)
-    before = kept.path
+    in_folder = replace(kept, class_path=f"{client.parent}/*")
+    before, of_folder = kept.path, in_folder.path
 
     assert replace(kept, java=Java(Path("/java"), 21)).path != before
     assert replace(kept, java=Java(Path("/other/java"), 17)).path == before
@@ -101,24 +97,10 @@ def test_others_have_another_jar(kept: WriterJar) -> None:
     client.write_bytes(b"another client")
     assert kept.find() is None
     assert kept.path != before
-
-
-def test_a_folder_of_jars_is_looked_into(writer: WriterJar) -> None:
-    folder = Path(writer.class_path).parent
-    writer = replace(writer, class_path=f"{folder}/*")
-    before = writer.path
-
-    (folder / "kafka-clients.jar").write_bytes(b"another client")
-
-    assert writer.path != before
-
-
-def test_a_client_among_sparks_jars_counts(writer: WriterJar) -> None:
-    before = writer.path
-
-    (writer.home.jars / "kafka-clients-3.9.1.jar").touch()
-
-    assert writer.path != before
+    assert in_folder.path != of_folder
+    before = kept.path
+    (kept.home.jars / "kafka-clients-3.9.1.jar").touch()
+    assert kept.path != before
 
 
 def test_the_layer_of_an_image_keeps_it(writer: WriterJar) -> None:

@@ -34,20 +34,15 @@ def _signer(monkeypatch: pytest.MonkeyPatch, life: float) -> list[str]:
 
 
 def test_each_later_token_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has expired, and a worker without the library, are errors."""
     regions = _signer(monkeypatch, 900)
     callback = token_callback("msk", _MSK)
-
     assert [callback(None)[0], callback(None)[0]] == ["token-1", "token-2"]
     assert regions == ["eu-west-1", "eu-west-1"]
 
-
-def test_an_expired_token_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     _signer(monkeypatch, -1)
     with pytest.raises(BrokerAuthenticationError, match="expired already"):
         token_callback("msk", _MSK)
-
-
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", None)
     with pytest.raises(ConnectionConfigError, match=r"pip install .airflow-provider-kafka-spark\[msk\]"):
         token_callback("msk", _MSK)
@@ -126,29 +121,21 @@ def test_google_s_token_has_the_account_and_the_access_token(monkeypatch: pytest
     assert parts[2] == b"ya29.access-token"
 
 
-def test_what_google_answers_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    fault = ValueError("invalid_grant for private-key-of-the-account")
-    monkeypatch.setattr(google.auth, "default", lambda **_scopes: (_Credentials(fault), "my-project"))
+def test_what_google_answers_is_not_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor by a later failure, when librdkafka asks again, and the log has the kind of failure."""
+    credentials = _Credentials(ValueError("invalid_grant for private-key-of-the-account"))
+    monkeypatch.setattr(google.auth, "default", lambda **_scopes: (credentials, "my-project"))
 
     with pytest.raises(BrokerAuthenticationError, match="GOOGLE_APPLICATION_CREDENTIALS") as raised:
         token_callback("google", _GOOGLE)
-
     assert "private-key" not in str(raised.value)
     assert raised.value.__suppress_context__
 
-
-def test_a_later_failure_shows_no_text_either(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """librdkafka asks again, and the log has the kind of failure."""
-    credentials = _Credentials()
-    monkeypatch.setattr(google.auth, "default", lambda **_scopes: (credentials, "my-project"))
+    credentials.fault = None
     callback = token_callback("google", _GOOGLE)
     callback(None)
     credentials.fault = ConnectionError("at http://user:password@proxy")
-
     with pytest.raises(BrokerAuthenticationError):
         callback(None)
-
     assert "ConnectionError" in caplog.text
     assert "password" not in caplog.text
