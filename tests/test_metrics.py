@@ -133,15 +133,13 @@ def test_a_watchers_name_is_a_tag_for_every_backend(given: tuple[Any, ...], name
 
 
 def test_each_metric_is_documented_as_it_is() -> None:
-    rows = re.findall(
-        r"^\| `(kafka_spark\.[a-z_.]+)` \| (\w+) \| ([^|]+) \|", (DOCS / "reference/metrics.md").read_text(), re.M
-    )
+    """The dashboard asks for metrics that there are, by their names in Prometheus, as its StatsD exporter and
+    OpenTelemetry make them.
+    """
+    page = (DOCS / "reference/metrics.md").read_text()
+    rows = re.findall(r"^\| `(kafka_spark\.[a-z_.]+)` \| (\w+) \| ([^|]+) \|", page, re.M)
     documented = {name: (kind, tuple(re.findall(r"`(\w+)`", tags))) for name, kind, tags in rows}
     assert documented == METRICS
-
-
-def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
-    """By their names in Prometheus, as its StatsD exporter and OpenTelemetry make them."""
     dashboard = json.loads((DOCS / "reference/grafana-dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     asked = {name for query in queries for name in re.findall(r"airflow_kafka_spark_\w+", query)}

@@ -105,10 +105,13 @@ def run(fresh: Path, *command: str, **environment: str) -> str:
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     """Every module is in the wheel, with the source of the writer and the coverage page; tests, DAGs and benchmarks are
-    not.
+    not. Name, license and the entry points are in the metadata.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        (folder,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
+        metadata = archive.read(f"{folder}/METADATA").decode()
+        entry_points = archive.read(f"{folder}/entry_points.txt").decode()
 
     assert {name.split("/")[0] for name in names} == {_PACKAGE, f"{_PACKAGE}-{__version__}.dist-info"}
     copied = wheel.parents[1] / "checkout"
@@ -119,15 +122,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {name for name in names if name.startswith(f"{_PACKAGE}/")} >= modules
     assert f"{_PACKAGE}/py.typed" in names
     assert not [name for name in names if "/test_" in name or "conftest" in name]
-
-
-def test_the_wheel_says_who_may_use_it_and_how(wheel: Path) -> None:
-    """Name, license and the entry points are in the metadata."""
-    with zipfile.ZipFile(wheel) as archive:
-        (folder,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
-        metadata = archive.read(f"{folder}/METADATA").decode()
-        entry_points = archive.read(f"{folder}/entry_points.txt").decode()
-
     assert "Name: airflow-provider-kafka-spark\n" in metadata
     assert re.search(r"^License(-Expression)?: Apache-2.0$", metadata, re.MULTILINE)
     assert "[apache_airflow_provider]" in entry_points
@@ -186,7 +180,9 @@ def test_the_package_index_gets_no_relative_link(address: str, urls: set[str], t
 
 
 def test_airflow_finds_the_provider(fresh: Path) -> None:
-    """``airflow providers list`` shows the provider under its package's name and version."""
+    """``airflow providers list`` shows the provider under its package's name and version. The modules and classes of
+    the metadata import from the installed wheel, with what the wheel requires and no more.
+    """
     output = run(fresh, "airflow", "providers", "list", "--output", "json")
 
     # Airflow may log before the table.
@@ -194,6 +190,15 @@ def test_airflow_finds_the_provider(fresh: Path) -> None:
     ours = [p for p in providers if p["package_name"] == "airflow-provider-kafka-spark"]
     assert [p["version"] for p in ours] == [__version__]
     assert any(p["package_name"] == "apache-airflow-providers-apache-spark" for p in providers)
+
+    result: dict[str, Any] = json.loads(run(fresh, "python", "-c", _IMPORT_ALL).partition("RESULT")[2])
+    info = get_provider_info()
+    assert result["package"] == info["package-name"] == "airflow-provider-kafka-spark"
+    assert result["info"] == info
+    named = [m for key in _KINDS for item in info[key] for m in item["python-modules"]]
+    classes = [*info["cli"], *info["extra-links"], *info["connection-types"]]
+    assert len(result["imported"]) == len(named) + len(classes)
+    assert all(str(fresh) in file for file in result["imported"] if file.endswith(".py"))
 
 
 _DAG = """
@@ -232,22 +237,6 @@ def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, to
     assert [record.value for record in kafka_broker.consume(target)] == [b"%d" % i for i in range(20, 50)]
     versions = {f"pyspark=={result['spark_version']}", f"pyspark-client=={result['spark_version']}"}
     assert versions <= set(uv("pip", "freeze", "--python", fresh / "venv/bin/python").stdout.splitlines())
-
-
-def test_everything_that_the_provider_names_is_there(fresh: Path) -> None:
-    """The modules and classes of the metadata import from the installed wheel, with what the wheel requires and no
-    more.
-    """
-    output = run(fresh, "python", "-c", _IMPORT_ALL)
-
-    result: dict[str, Any] = json.loads(output.partition("RESULT")[2])
-    info = get_provider_info()
-    assert result["package"] == info["package-name"] == "airflow-provider-kafka-spark"
-    assert result["info"] == info
-    named = [m for key in _KINDS for item in info[key] for m in item["python-modules"]]
-    classes = [*info["cli"], *info["extra-links"], *info["connection-types"]]
-    assert len(result["imported"]) == len(named) + len(classes)
-    assert all(str(fresh) in file for file in result["imported"] if file.endswith(".py"))
 
 
 @pytest.mark.parametrize("folder", ["", "testing"], ids=["package", "testing"])

@@ -72,15 +72,6 @@ def test_everybody_gets_what_he_needs_in_one_round(kafka: KafkaBroker, topic: To
     assert abs(snapshot.now_ms - time.time() * 1000) < 60_000
 
 
-def test_an_open_transaction_shows(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
-    name = topic()
-    kafka.produce(name, [Record(value=b"v")])
-    with kafka.open_transaction(name, [Record(value=b"open") for _ in range(3)]) as transaction:
-        assert fetch_snapshot(hook, [BrokerQuery((name,))]).topic(name).partitions == {0: PartitionState(0, 1, 4)}
-        transaction.commit()
-    assert fetch_snapshot(hook, [BrokerQuery((name,))]).topic(name).partitions == {0: PartitionState(0, 5, 5)}
-
-
 def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
     secured_broker: KafkaBroker, connection: Callable[..., None]
 ) -> None:
