@@ -89,28 +89,11 @@ def test_deleted_records_are_gone(kafka_broker: KafkaBroker, topic: TopicFactory
         kafka_broker.delete_records(name, {0: 6})
 
 
-def test_a_topic_name_can_be_used_again(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """After delete_topic the name is free, and a new topic of that name is empty."""
-    name = topic()
-    kafka_broker.produce(name, [Record(value=b"old")])
-    kafka_broker.delete_topic(name)
-    assert name not in kafka_broker.topics()
-    kafka_broker.create_topic(name, partitions=2)
-    assert kafka_broker.offsets(name) == {0: (0, 0), 1: (0, 0)}
-
-
 def test_a_topic_that_nobody_created_is_not_there(kafka_broker: KafkaBroker) -> None:
     """A misspelt name is an error, not a new topic."""
     with pytest.raises(LocalServiceError, match="must have topic 'misspelt'"):
         kafka_broker.consume("misspelt")
     assert "misspelt" not in kafka_broker.topics()
-
-
-def test_topics_are_named_after_the_test(topic: TopicFactory) -> None:
-    """A topic's name has the name of its test, and two never collide."""
-    first, second = topic(suffix="source"), topic(suffix="source")
-    assert first.startswith("test_topics_are_named_after_the_test-source-")
-    assert first != second
 
 
 def test_a_password_that_cannot_be_quoted_is_refused() -> None:

@@ -103,20 +103,6 @@ def test_what_no_jvm_starts_with_is_not_kept(archive: ClassArchive, made: Path, 
     assert not archive.is_ready
 
 
-def test_only_this_user_reads_and_writes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver's JVM runs what is in there."""
-    monkeypatch.setenv(CACHE_FOLDER.variable, str(tmp_path / "cache"))
-    archive = ClassArchive(find_java(), find_spark_home(), "")
-    before = os.umask(0)
-    try:
-        archive.check_folder()
-    finally:
-        os.umask(before)
-
-    assert {folder.stat().st_mode & 0o777 for folder in (archive.path.parent, archive.path.parents[1])} == {0o700}
-    assert list(archive.path.parent.iterdir()) == []
-
-
 @pytest.mark.parametrize("part", [0, 1], ids=["classes", "cache"])
 def test_one_that_others_may_write_is_not_used(
     archive: ClassArchive, caplog: pytest.LogCaptureFixture, part: int

@@ -113,28 +113,16 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, var
 @pytest.mark.parametrize(
     ("read", "value", "rule", "got"),
     [
-        pytest.param(cache_folder, "cache", "an absolute path, such as /", "'cache'", id="relative-path"),
-        pytest.param(
-            maven_repository, "repo.example.com/maven2", "an https or file URL, such as", "no URL", id="no-url"
-        ),
-        pytest.param(maven_repository, "https://[::1", "an https or file URL, such as", "no URL", id="half-a-url"),
-        pytest.param(
-            maven_repository,
-            "http://user:secret@repo",
-            f"unless {HTTP_HOSTS} has its host",
-            "the scheme 'http'",
-            id="plain-http",
-        ),
+        (cache_folder, "cache", "an absolute path, such as /", "'cache'"),
+        (maven_repository, "repo.example.com/maven2", "an https or file URL, such as", "no URL"),
+        (maven_repository, "https://[::1", "an https or file URL, such as", "no URL"),
+        (maven_repository, "http://user:secret@repo", f"unless {HTTP_HOSTS} has its host", "the scheme 'http'"),
         # A password that stands in a URL is not shown.
-        pytest.param(
-            maven_repository, "ftp://user:secret@repo", "an https or file", "the scheme 'ftp'", id="other-url"
-        ),
-        pytest.param(class_archive_enabled, "maybe", "True or False", "'maybe'", id="no-boolean"),
-        pytest.param(client_classes_allowed, "maybe", "True or False", "'maybe'", id="classes-no-boolean"),
-        pytest.param(
-            token_endpoint_hosts, "https://id/token", "host names without", "'https://id/token'", id="no-host"
-        ),
-        pytest.param(token_endpoint_hosts, "a,,b", "host names without", "'a,,b'", id="empty-host"),
+        (maven_repository, "ftp://user:secret@repo", "an https or file", "the scheme 'ftp'"),
+        (class_archive_enabled, "maybe", "True or False", "'maybe'"),
+        (client_classes_allowed, "maybe", "True or False", "'maybe'"),
+        (token_endpoint_hosts, "https://id/token", "host names without", "'https://id/token'"),
+        (token_endpoint_hosts, "a,,b", "host names without", "'a,,b'"),
     ],
 )
 def test_a_wrong_value_is_named(

@@ -27,7 +27,7 @@ from airflow_provider_kafka_spark.triggers.condition import (
     event_of_result,
     result_of_event,
 )
-from airflow_provider_kafka_spark.triggers.shared_poll import open_pollers, shared_poller
+from airflow_provider_kafka_spark.triggers.shared_poll import open_pollers
 from tests.triggers.conftest import Clients, in_thread, run, until
 
 INTERVAL = 0.3
@@ -109,28 +109,6 @@ def test_two_hundred_wake_within_two_rounds_over_one_client(
 
 
 @pytest.mark.broker
-def test_different_conditions_share_a_round(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    name = topic()
-    kafka.produce(name, [Record(value=b"v")])
-    now = int(time.time() * 1000)
-
-    async def main() -> None:
-        conditions = [
-            new_records(name),
-            TimestampReached.parse(topics=[name], timestamp=now - 60_000),
-            GroupLag.parse(topics=[name], group_id="nobody", max_lag=1),
-            NewRecords.parse(topic_pattern=f"{name}.*", since=now - 60_000),
-        ]
-        async with shared_poller("kafka_default", 20) as poller:
-            events = await asyncio.gather(*(first_event(trigger(condition)) for condition in conditions))
-            assert poller.rounds == 1
-        ranges = [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 1}]
-        assert [event["value"] for event in events] == [ranges, {name: {"0": 0}}, {name: {"0": 1}}, ranges]
-
-    run(main)
-
-
-@pytest.mark.broker
 def test_one_that_ends_takes_nothing_from_the_others(kafka: KafkaBroker, topic: TopicFactory, clients: Clients) -> None:
     """One that is cancelled, a topic that is deleted, an offset beyond the end, an event loop that ended in the middle:
     only the query for it fails, and the next loop does not trip over it.
@@ -170,45 +148,6 @@ def test_one_that_ends_takes_nothing_from_the_others(kafka: KafkaBroker, topic: 
     while clients() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert clients() == 0
-
-
-@pytest.mark.broker
-def test_a_topic_that_appears_later_is_waited_for(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    name = topic()
-    later = f"{name}-later"
-
-    async def main() -> None:
-        by_name = asyncio.create_task(first_event(trigger(new_records(later, missing_topic="wait"))))
-        by_pattern = asyncio.create_task(
-            first_event(trigger(NewRecords.parse(topic_pattern=f"{name}-.*", since="earliest", missing_topic="wait")))
-        )
-        await until(lambda: open_pollers() and open_pollers()["kafka_default"].rounds > 1, "two rounds")
-        assert not by_name.done()
-        await in_thread(kafka.create_topic, later)
-        await in_thread(kafka.produce, later, [Record(value=b"v")])
-        for event in await asyncio.gather(by_name, by_pattern):
-            assert event["value"] == [{"topic": later, "partition": 0, "from_offset": 0, "until_offset": 1}]
-
-    run(main)
-    kafka.delete_topic(later)
-
-
-@pytest.mark.broker
-def test_only_committed_records_are_new(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    name = topic()
-
-    async def main() -> None:
-        with kafka.open_transaction(name, [Record(value=b"v") for _ in range(3)]) as transaction:
-            committed = asyncio.create_task(first_event(trigger(new_records(name))))
-            uncommitted = await first_event(trigger(new_records(name, isolation_level="read_uncommitted")))
-            assert uncommitted["value"][0]["until_offset"] == 3
-            async with shared_poller("kafka_default", 20) as poller:
-                await until(lambda: poller.rounds > 1, "two rounds")
-            assert not committed.done()
-            await in_thread(transaction.commit)
-        assert (await committed)["value"] == [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 4}]
-
-    run(main)
 
 
 @pytest.mark.broker

@@ -47,7 +47,9 @@ def test_equal_intervals_wake_together_whenever_they_began(
 
 @pytest.mark.broker
 def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
-    """Also for checkpoints, which are not read from the broker: a damaged one fails only the queries for it."""
+    """In one round; also for checkpoints, which are not read from the broker: a damaged one fails only the queries for
+    it.
+    """
     name = topic()
     for folder in ("offsets", "commits"):
         (tmp_path / folder).mkdir()
@@ -62,6 +64,7 @@ def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFacto
                 poller.ask(BrokerQuery((name,), checkpoint_location=str(tmp_path / "nowhere"))),
                 poller.ask(BrokerQuery((name,))),
             )
+            assert poller.rounds == 1
         assert good.checkpoint(str(tmp_path)).offsets == {TopicPartition(name, 0): 5}
         with pytest.raises(CheckpointError):
             bad.checkpoint(str(tmp_path / "nowhere"))
