@@ -1,23 +1,17 @@
-"""Cluster mode on a real YARN: the driver runs elsewhere, and the report finds its way back."""
+"""Cluster mode on a real YARN in full; ``test_whole_way.py`` has the short form."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, NoReturn
-from urllib.parse import urlparse
-from uuid import uuid4
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
-from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
 from airflow_provider_kafka_spark.core.ledger import STATE_KEY
@@ -25,39 +19,16 @@ from airflow_provider_kafka_spark.core.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
-from airflow_provider_kafka_spark.state.run_state import RunStateStore
 from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.jobs.test_recreated_target import recreate
 from tests.services.yarn_cluster import YarnCluster
+from tests.yarn.survivor import DiesWhenItRuns, Survivor, WorkerDied, event_of
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def on_yarn(
-    kafka: KafkaBroker,
-    yarn_cluster: YarnCluster,
-    connection: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> dict[str, Any]:
-    """Operator parameters that lead to the YARN of the tests."""
-    for name, value in {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}.items():
-        monkeypatch.setenv(name, value)
-    connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "cluster"})
-    reports = tmp_path / "reports"
-    reports.mkdir()
-    return {
-        "report_location": reports.as_uri(),
-        "conf": yarn_cluster.spark_conf(),
-        "num_executors": 1,
-        "driver_memory": "512m",
-        "executor_memory": "512m",
-    }
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("by_rest", [False, True], ids=["by-spark-submit", "by-rest"])
@@ -128,97 +99,16 @@ def test_killing_the_task_kills_the_application(
     assert states == ["KILLED"]
 
 
-class WorkerDied(BaseException):
-    """As when the process is killed: nothing that should run afterwards runs."""
-
-
-class DiesWhenItRuns(TaskInstance):
-    """With its worker, as soon as its application has a link."""
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        super().xcom_push(key, value)
-        raise WorkerDied
-
-
-@pytest.fixture
-def survivor(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    yarn_cluster: YarnCluster,
-    on_yarn: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Survivor:
-    monkeypatch.setattr(SparkSubmission, "end", lambda _: None)
-    return Survivor(kafka, yarn_cluster, topic(suffix="source"), topic(suffix="target"), on_yarn)
-
-
-@dataclass
-class Survivor:
-    """A copy of 100 records, whose worker dies and whose application does not."""
-
-    kafka: KafkaBroker
-    yarn: YarnCluster
-    source: str
-    target: str
-    parameters: dict[str, Any]
-    store: TaskStateStore = field(default_factory=TaskStateStore)
-    name: str = field(default_factory=lambda: f"survivor-{uuid4().hex[:8]}")
-
-    def __post_init__(self) -> None:
-        self.kafka.produce(self.source, [Record(value=b"%d" % i) for i in range(100)])
-
-    def run(
-        self,
-        ti: TaskInstance | None = None,
-        resumes: dict[str, Any] | None = None,
-        clear_number: int = 0,
-        **parameters: Any,
-    ) -> dict[str, Any]:
-        operator = ReplayOffsetRangesOperator(
-            task_id="replay",
-            offset_ranges=[f"{self.source}:0:0:100"],
-            target_topic=self.target,
-            **{**self.parameters, **parameters},
-        )
-        operator.name = self.name
-        ti = ti or TaskInstance()
-        ti.task_id = operator.task_id
-        context: Any = task_context(self.store, ti=ti, clear_number=clear_number)
-        return operator.execute(context) if resumes is None else operator.resume(context, resumes)
-
-    def values(self) -> list[int]:
-        return sorted(int(r.value or b"") for r in self.kafka.consume(self.target))
-
-    def wait_for_end(self) -> None:
-        deadline = time.monotonic() + 120
-        while [app for app in self.applications() if app["state"] not in ("FINISHED", "KILLED")]:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-
-    def applications(self) -> list[dict[str, Any]]:
-        return [app for app in self.yarn.applications() if app["name"] == self.name]
-
-
-def _die(*_: object) -> NoReturn:
-    raise WorkerDied
-
-
-@pytest.mark.parametrize("knows_id", [True, False], ids=["knows-its-id", "died-before-it-had-an-id"])
-def test_a_retry_takes_the_report_of_the_application_of_a_dead_worker(
-    survivor: Survivor, monkeypatch: pytest.MonkeyPatch, *, knows_id: bool
-) -> None:
-    """The next try finds the application, by its tag if need be, and waits for it; it starts no other one."""
-    with monkeypatch.context() as patch:
-        if not knows_id:
-            patch.setattr(RunStateStore, "started", _die)
-        with pytest.raises(WorkerDied):
-            survivor.run(DiesWhenItRuns())
+def test_a_retry_takes_the_report_of_the_application_of_a_dead_worker(survivor: Survivor) -> None:
+    """The next try waits for the application whose id was stored, and starts no other one."""
+    with pytest.raises(WorkerDied):
+        survivor.run(DiesWhenItRuns())
     result = survivor.run()
 
     assert survivor.values() == list(range(100))
     assert (result["delivered_before"], result["records_written"], result["duplicates"]) == (0, 100, 0)
     assert [app["id"] for app in survivor.applications()] == [result["application_id"]]
-    assert list(Path(urlparse(survivor.parameters["report_location"]).path).iterdir()) == []
+    assert survivor.reports() == []
 
 
 @pytest.mark.parametrize("why", ["recreated", "killed"])
@@ -240,29 +130,9 @@ def test_a_retry_submits_where_the_report_of_a_dead_worker_proves_nothing(surviv
 
 
 @pytest.fixture
-def deferred(survivor: Survivor, yarn_cluster: YarnCluster, connection: Callable[..., None]) -> Survivor:
-    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn_cluster.web_address}
-    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+def deferred(survivor: Survivor) -> Survivor:
     survivor.parameters["deferrable"] = True
     return survivor
-
-
-def test_a_deferred_copy_holds_no_worker(deferred: Survivor) -> None:
-    """spark-submit leaves at once; a trigger sees the end, and the task takes the report of that job. No template that
-    gives something else now, and no clear of another task in the DAG run, changes that.
-    """
-    with pytest.raises(TaskDeferred) as left:
-        deferred.run(Try())
-    trigger = left.value.trigger
-    (event,) = asyncio.run(_events(trigger))
-    result = deferred.run(Try(), event.payload, clear_number=1, where="offset >= 0")
-
-    assert left.value.method_name == "resume"
-    assert type(trigger)(**trigger.serialize()[1]).serialize() == trigger.serialize()
-    assert event.payload["status"] == "ended"
-    assert deferred.values() == list(range(100))
-    assert (result["records_written"], result["delivered_before"], result["duplicates"]) == (100, 0, 0)
-    assert [app["id"] for app in deferred.applications()] == [result["application_id"]]
 
 
 def test_a_deferred_copy_that_fails_says_why_and_a_retry_submits(deferred: Survivor) -> None:
@@ -270,12 +140,12 @@ def test_a_deferred_copy_that_fails_says_why_and_a_retry_submits(deferred: Survi
     with pytest.raises(TaskDeferred) as left:
         deferred.run(TaskInstance())
     asyncio.run(left.value.trigger.on_kill())
-    (event,) = asyncio.run(_events(left.value.trigger))
+    event = event_of(left.value.trigger)
     with pytest.raises(JobReportMissingError):
         deferred.run(TaskInstance(), resumes=event.payload)
     with pytest.raises(TaskDeferred) as again:
         deferred.run(TaskInstance())
-    (event,) = asyncio.run(_events(again.value.trigger))
+    event = event_of(again.value.trigger)
     result = deferred.run(TaskInstance(), resumes=event.payload)
 
     assert sorted(app["finalStatus"] for app in deferred.applications()) == ["KILLED", "SUCCEEDED"]
@@ -289,17 +159,13 @@ def test_a_deferred_copy_has_an_end_at_its_execution_timeout(deferred: Survivor)
     ti.start_date = datetime.now(timezone.utc)
     with pytest.raises(TaskDeferred) as left:
         deferred.run(ti, execution_timeout=timedelta(seconds=1))
-    (event,) = asyncio.run(_events(left.value.trigger))
+    event = event_of(left.value.trigger)
     with pytest.raises(AirflowTaskTimeout, match="was ordered to end"):
         deferred.run(ti, resumes=event.payload, execution_timeout=timedelta(seconds=1))
     deferred.wait_for_end()
 
     assert event.payload["status"] == "timed_out"
     assert [app["finalStatus"] for app in deferred.applications()] == ["KILLED"]
-
-
-async def _events(trigger: BaseTrigger) -> list[TriggerEvent]:
-    return [event async for event in trigger.run()]
 
 
 def test_a_stream_in_cluster_mode(
@@ -363,7 +229,7 @@ def test_a_deferred_stream_reports_its_own_batches(deferred: Survivor, tmp_path:
 
     with pytest.raises(TaskDeferred) as left:
         stream()
-    (event,) = asyncio.run(_events(left.value.trigger))
+    event = event_of(left.value.trigger)
     kafka.produce(deferred.source, [Record(value=b"%d" % i) for i in range(100, 210)])
     kafka.produce(deferred.source, [Record(key=os.urandom(50_000), value=b"210")])
     first = stream(event.payload)
@@ -373,7 +239,7 @@ def test_a_deferred_stream_reports_its_own_batches(deferred: Survivor, tmp_path:
     kafka.alter_topic(deferred.target, {"max.message.bytes": "20000"})
     with pytest.raises(TaskDeferred) as left:
         stream(run_id="tuesday")
-    (event,) = asyncio.run(_events(left.value.trigger))
+    event = event_of(left.value.trigger)
     with pytest.raises(AirflowFailException, match=r"larger than max\.message\.bytes"):
         stream(event.payload, run_id="tuesday")
     entry = stores["tuesday"].get(STATE_KEY)
