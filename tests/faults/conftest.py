@@ -21,7 +21,7 @@ _FAULTS = [fault.value for fault in Fault]
 Draw = dict[str, str]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def frail_broker() -> Iterator[KafkaBroker]:
     """One that may be killed."""
     # It comes back when its earlier session has ended.

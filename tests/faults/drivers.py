@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,7 +25,43 @@ from tests.child_processes import children_with
 
 #: Spark tries each task four times, and each attempt may wait for a silent broker for a minute or two.
 SECONDS = 600.0
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _EXECUTOR_CLASS, _DRIVER_CLASS = "CoarseGrainedExecutorBackend", "org.apache.spark.deploy.SparkSubmit"
+
+
+def spark_submit(
+    folder: Path, master: str, script: Path, argument: Path, conf: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """A driver in a session of its own, with a log and its executors' files in a folder."""
+    home = find_spark_home()
+    class_path = ":".join(map(str, resolve(home.connector_coordinates, excludes=CONNECTOR_EXCLUDES)))
+    conf = {
+        "spark.driver.extraClassPath": class_path,
+        "spark.executor.extraClassPath": class_path,
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.speculation": "false",
+        "spark.executor.heartbeatInterval": "1s",
+        **conf,
+    }
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(_CHECKOUT),
+        "SPARK_HOME": str(home.jars.parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder / "work"),
+    }
+    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [str(home.submit), "--master", master, *words, str(script), str(argument)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 @dataclass
@@ -46,41 +82,11 @@ class Driver:
         report = self.folder / "report.json"
         file = self.folder / "request.json"
         file.write_text(replace(self.request, report_uri=str(report)).to_json())
-        home = find_spark_home()
-        class_path = ":".join(map(str, resolve(home.connector_coordinates, excludes=CONNECTOR_EXCLUDES)))
-        checkout = Path(__file__).resolve().parents[2]
-        conf = {
-            "spark.driver.extraClassPath": class_path,
-            "spark.executor.extraClassPath": class_path,
-            "spark.ui.enabled": "false",
-            "spark.log.level": "ERROR",
-            "spark.speculation": "false",
-            "spark.executor.heartbeatInterval": "1s",
-        }
-        if self.request.delivery == AT_LEAST_ONCE:
-            # As the worker does.
-            conf["spark.task.maxFailures"] = "1"
-        words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+        # As the worker does.
+        conf = {"spark.task.maxFailures": "1"} if self.request.delivery == AT_LEAST_ONCE else {}
         job = "batch.py" if self.request.stream is None else "available_now.py"
-        job = job if self.request.audit is None else "audit.py"
-        script = str(checkout / "airflow_provider_kafka_spark" / "jobs" / job)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(checkout),
-            "SPARK_HOME": str(home.jars.parent),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_WORKER_DIR": str(self.folder / "work"),
-        }
-        with (self.folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(home.submit), "--master", self.master, *words, script, str(file)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        script = _CHECKOUT / "airflow_provider_kafka_spark" / "jobs" / job
+        self._process = spark_submit(self.folder, self.master, script, file, conf)
         return self
 
     @property

@@ -20,10 +20,10 @@ from tests.faults.injections import INJECTIONS
 from tests.faults.scene import Scene
 from tests.faults.slow_copy import new_copy
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.fault, pytest.mark.long, pytest.mark.timeout(1800)]
 
 SEED = int(os.environ.get("FAULT_SEED", "7"))
-#: By default draws of the faults that no other test tries; `make faults` tries all.
+#: By default draws of the faults that `test_killed.py` does not try; `make faults` tries all.
 _SHORT = (0, 5, 7, 9, 10, 12, 13, 15)
 NUMBERS = range(int(os.environ["FAULT_ROUNDS"])) if "FAULT_ROUNDS" in os.environ else _SHORT
 
