@@ -1,4 +1,6 @@
-"""Copies on other Sparks than that of the tests, as SPARK_HOME names them."""
+"""Copies on other Sparks than that of the tests, as SPARK_HOME names them. A replay by SQL goes the whole way on each,
+and batches on the one with another Kafka client; the rest is of the long ring.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,9 @@ from tests.services.other_spark import OTHER_SPARKS, spark_home_of
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
+OLDEST, NEWEST = OTHER_SPARKS
+
+
 @pytest.fixture(autouse=True, params=OTHER_SPARKS)
 def spark_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     version: str = request.param
@@ -25,8 +30,15 @@ def spark_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     return version
 
 
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-@pytest.mark.parametrize("sql", [False, True], ids=["records", "sql"])
+@pytest.mark.parametrize(
+    ("delivery", "sql"),
+    [
+        pytest.param("exactly_once", True, id="sql"),
+        pytest.param("exactly_once", False, id="records", marks=pytest.mark.long),
+        pytest.param("at_least_once", True, id="sql-at-least-once", marks=pytest.mark.long),
+        pytest.param("at_least_once", False, id="records-at-least-once", marks=pytest.mark.long),
+    ],
+)
 def test_a_replay(spark_version: str, kafka: KafkaBroker, topic: TopicFactory, delivery: str, *, sql: bool) -> None:
     source, target = topic(2, suffix="source"), topic(suffix="target")
     headers = [("h", b"1")]
@@ -49,6 +61,7 @@ def test_a_replay(spark_version: str, kafka: KafkaBroker, topic: TopicFactory, d
     assert all(r.headers[0] == ("h", b"1") for r in written)
 
 
+@pytest.mark.parametrize("spark_version", [OLDEST, pytest.param(NEWEST, marks=pytest.mark.long)], indirect=True)
 def test_batches_that_are_passed_on(spark_version: str, kafka: KafkaBroker, topic: TopicFactory) -> None:
     """Where the Kafka client is another one, records are read one by one, and the result says so."""
     source, target = topic(suffix="source"), topic(suffix="target")
@@ -69,9 +82,10 @@ def test_batches_that_are_passed_on(spark_version: str, kafka: KafkaBroker, topi
         (warning,) = result["warnings"]
         assert "passes_batches=False" in warning
         assert "Kafka's client" in warning
-    assert (result["batches_passed"] > 0) == (spark_version != "3.5.7")
+    assert (result["batches_passed"] > 0) == (spark_version != OLDEST)
 
 
+@pytest.mark.long
 def test_a_stream(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])

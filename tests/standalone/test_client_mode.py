@@ -1,4 +1,7 @@
-"""Jobs on a real standalone cluster: executors run in folders of their own and have only the files sent to them."""
+"""Jobs on a real standalone cluster: executors run in folders of their own and have only the files sent to them.
+
+What only this proves: tokens that the worker makes reach executors by a private file, and are nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -141,6 +144,7 @@ def test_both_logins_are_tokens(
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.long
 def test_key_stores_are_found_where_the_executor_runs(
     target: Cluster,
     standalone_cluster: StandaloneCluster,
