@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -19,6 +19,13 @@ from tests.jobs.runs import SMALL_COMMITS, copy_request
 Copy = Callable[..., JobReport]
 #: Numbers of submissions only grow.
 _numbers = count(int(time.time() * 1000))
+
+
+@pytest.fixture(scope="package")
+def second_broker() -> Iterator[KafkaBroker]:
+    """One that a test may suspend, and that allows only short transactions."""
+    with KafkaBroker(properties={"transaction.max.timeout.ms": "20000"}) as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -18,16 +18,22 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Prov
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.faults.drivers import Driver
 from tests.faults.proof import Copy
+from tests.jobs.executors import Executors
 from tests.jobs.runs import SLOW, copy_request, numbered, values
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
+@pytest.fixture(scope="module")
+def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executors]:
+    with Executors(tmp_path_factory.mktemp("executors")) as executors:
+        yield executors
+
+
 @pytest.mark.parametrize("rejects", [False, True])
 def test_pieces_of_one_partition_on_two_executors(
-    kafka_broker: KafkaBroker, topic: TopicFactory, tmp_path: Path, rejects: bool
+    kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors, rejects: bool
 ) -> None:
     """Several of them run at the same time: none fences another one, also where each writes to two topics."""
     source, target, dead = topic(suffix="source"), topic(2, suffix="target"), topic(suffix="dead")
@@ -47,13 +53,8 @@ def test_pieces_of_one_partition_on_two_executors(
         reject_when="offset < 100" if rejects else None,
         dead_letter_topic=dead if rejects else None,
     )
-    driver = Driver(request, tmp_path / "try", "local-cluster[2,1,1024]")
-    try:
-        report = driver.start().wait()
-    finally:
-        driver.stop()
+    report = executors.run(request)
 
-    assert report is not None, driver.log[-3000:]
     assert report.failure is None
     rejected = 100 if rejects else 0
     assert Counter(values(kafka_broker, target)) == Counter(b"%d" % i for i in range(rejected, 1_000))
@@ -67,7 +68,7 @@ def test_pieces_of_one_partition_on_two_executors(
 def test_batches_are_passed_on_by_two_executors(
     kafka_broker: KafkaBroker,
     topic: TopicFactory,
-    tmp_path: Path,
+    executors: Executors,
     record_property: Callable[[str, object], None],
     delivery: str,
 ) -> None:
@@ -89,22 +90,17 @@ def test_batches_are_passed_on_by_two_executors(
         provenance="segments",
         preserve_partition=True,
     )
-    driver = Driver(request, tmp_path / "try", "local-cluster[2,1,1024]")
-    try:
-        report = driver.start().wait()
-    finally:
-        driver.stop()
+    report = executors.run(request)
 
-    assert report is not None, driver.log[-3000:]
     assert report.failure is None
     copy = Copy(kafka_broker, request, kafka_broker.consume(source), record_property, in_order=False)
     copy.check(report, request)
     assert (report.delivered_before, report.failed_tasks, report.warnings) == (0, 0, ())
 
 
-@pytest.mark.parametrize("delivery", [EXACTLY_ONCE, AT_LEAST_ONCE])
+@pytest.mark.parametrize("delivery", [EXACTLY_ONCE, pytest.param(AT_LEAST_ONCE, marks=pytest.mark.long)])
 def test_two_executors_keep_one_pace_and_pause_together(
-    kafka_broker: KafkaBroker, topic: TopicFactory, tmp_path: Path, delivery: str
+    kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors, delivery: str
 ) -> None:
     """They share nothing but the group's metadata; while the group is behind, no transaction is open on either."""
     source, target = topic(4, suffix="source"), topic(4, suffix="target")
@@ -123,26 +119,20 @@ def test_two_executors_keep_one_pace_and_pause_together(
         preserve_partition=True,
         pace=Pace(1_000, pause=PauseWhileLag(group, 500, 120.0)),
     )
-    driver = Driver(request, tmp_path / "try", "local-cluster[2,2,1024]")
-    try:
-        driver.start()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(executors.run, request)
         written = _quiet(kafka_broker, target)
         visible = len(kafka_broker.consume(target))
-        report = None
-        deadline = time.monotonic() + 120.0
-        while driver.processes() and time.monotonic() < deadline:
+        while not running.done():
             commit(kafka_broker, group, target, {n: end for n, (_, end) in kafka_broker.offsets(target).items()})
             time.sleep(0.5)
-        report = driver.wait()
-    finally:
-        driver.stop()
+        report = running.result()
 
-    assert report is not None, driver.log[-3000:]
     assert report.failure is None
     assert 500 < written < 4_000
     # The rest are markers of transactions: none is open.
     assert visible > written - 100
-    assert "Paused for the consumer group" in driver.log
+    assert f"Paused for the consumer group '{group}'" in executors.log
     assert Counter(values(kafka_broker, target)) == Counter({b"%d" % i: 4 for i in range(1_500)})
 
 
@@ -169,7 +159,7 @@ def commit(broker: KafkaBroker, group: str, topic: str, offsets: Mapping[int, in
 
 @pytest.mark.parametrize("where", [None, "pmod(offset, 10) > 0"])
 def test_an_audit_on_two_executors(
-    kafka_broker: KafkaBroker, topic: TopicFactory, tmp_path: Path, where: str | None
+    kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors, where: str | None
 ) -> None:
     """What executors have read, others put together; nothing but counts and ranges reaches the driver."""
     source, target, run_id = topic(suffix="source"), topic(2, suffix="target"), uuid4().hex[:16]
@@ -196,13 +186,8 @@ def test_an_audit_on_two_executors(
         where=where,
         audit=AuditRequest((run_id,), tuple(f"{target}:{number}:0:{end}" for number, end in ends.items()), True),
     )
-    driver = Driver(request, tmp_path / "try", "local-cluster[2,1,1024]")
-    try:
-        report = driver.start().wait()
-    finally:
-        driver.stop()
+    report = executors.run(request)
 
-    assert report is not None, driver.log[-3000:]
     assert report.failure is None
     assert report.audit is not None
     (counts,) = report.audit.ranges

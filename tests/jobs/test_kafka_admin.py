@@ -29,8 +29,7 @@ def admin(spark: SparkSession, kafka_broker: KafkaBroker) -> Iterator[KafkaAdmin
         yield admin
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize(("is_first", "commits"), [(True, True), (False, False)])
 def test_a_transaction_is_waited_for(
     admin: KafkaAdmin, kafka_broker: KafkaBroker, topic: TopicFactory, is_first: bool, commits: bool
 ) -> None:

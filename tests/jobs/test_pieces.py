@@ -16,22 +16,6 @@ from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, numbers
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def test_pieces_of_one_partition_run_side_by_side(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
-    """They neither fence each other nor take each other's progress for their own."""
-    source, target = topic(suffix="source"), topic(2, suffix="target")
-    kafka_broker.produce(source, numbered(1_000))
-    ranges = [f"{source}:0:0:1000"]
-    spans = plan_spans(OffsetRanges.parse(ranges), 100)
-
-    report = run_copy(ranges, topic=target, spans=spans, preserve_order=False)
-
-    assert numbers(kafka_broker, target) == list(range(1_000))
-    assert (report.records_read, report.records_written, report.delivered_before) == (1_000, 1_000, 0)
-    assert report.warnings == ()
-
-
 def test_each_piece_goes_on_from_its_own_progress(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.conftest import Copy
+from tests.jobs.runs import SLOW
 
 _REQUEST = JobRequest(
     run_id="0123456789abcdef",
@@ -33,9 +34,7 @@ _REQUEST = JobRequest(
 )
 #: A path without a scheme needs none.
 _NO_SPARK: Any = None
-RECORDS = 400
-#: The broker waits so long for more, then hands out one batch of a partition: a copy that takes seconds on any machine.
-SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "300", "kafka.max.partition.fetch.bytes": "1"}
+RECORDS = 200
 
 
 @pytest.mark.broker

@@ -70,10 +70,13 @@ def test_a_retry_without_its_state_writes_nothing_twice(kafka: KafkaBroker, topi
     assert any("Airflow has stored nothing of that" in warning for warning in result["warnings"])
 
 
+@pytest.mark.parametrize("keeps_state", [True, False])
 def test_records_that_a_task_passed_over_are_written_by_the_next_try(
-    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, *, keeps_state: bool
 ) -> None:
-    """The committed progress says that they are done, and the worker has found that they are not."""
+    """The committed progress says that they are done, and the worker has found that they are not. Its finding is in the
+    mark too, in case the state is lost.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, numbered(_COUNT))
     store = TaskStateStore()
@@ -87,31 +90,11 @@ def test_records_that_a_task_passed_over_are_written_by_the_next_try(
         with pytest.raises(DeliveryError, match="fewer records than there are"):
             attempt(1, store, source, target)
 
-    result = attempt(2, store, source, target)
+    result = attempt(2, store if keeps_state else TaskStateStore(), source, target)
 
     assert sorted(values(kafka, target), key=lambda value: int(value or b"")) == _VALUES
-    assert (result["delivered_before"], result["records_written"]) == (80, _COUNT)
-
-
-def test_records_that_were_passed_over_are_written_although_the_state_is_lost(
-    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The worker's finding is in the mark too."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, numbered(_COUNT))
-
-    def with_a_gap(spark: Any, tasks: Any, *options: Any) -> Any:
-        gap = [OffsetRange(source, 0, 0, 40), OffsetRange(source, 0, 60, _COUNT)]
-        return read_tasks(spark, [gap], *options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(kafka_source, "read_tasks", with_a_gap)
-        with pytest.raises(DeliveryError):
-            attempt(1, TaskStateStore(), source, target)
-
-    attempt(2, TaskStateStore(), source, target)
-
-    assert sorted(values(kafka, target), key=lambda value: int(value or b"")) == _VALUES
+    if keeps_state:
+        assert (result["delivered_before"], result["records_written"]) == (80, _COUNT)
 
 
 @pytest.mark.parametrize("keeps_state", [True, False])

@@ -77,17 +77,6 @@ public final class SinkTests {
         check(test.sink.progress.hasUnknownSegments(), "the mapping is not known");
     }
 
-    /** The next attempt goes on at the committed position, and knows where the earlier one wrote. */
-    public static void anAttemptGoesOnFromCommittedProgress() {
-        SinkTests test = new SinkTests(true);
-        test.cluster.progress = new OffsetAndMetadata(40L, "orders-0\ncopy 0 5 9\n");
-        test.sink.open();
-        test.send(40);
-        test.sink.commit(41);
-        check(test.sink.progress.resumedAt().longValue() == 40, "resumed at 40");
-        check(test.slot().metadata().equals("orders-0\ncopy 0 0 e\n\0"), "metadata " + test.slot().metadata());
-    }
-
     /** The position of a stream's earlier batch says nothing about this one. */
     public static void progressOfAnEarlierBatchIsNone() {
         SinkTests test = new SinkTests(true);
@@ -120,20 +109,6 @@ public final class SinkTests {
         test.failsToOpen("taken_over");
         check(test.producer.transactionInitialized(), "after fencing");
         check(test.cluster.looks == 2, "two looks");
-    }
-
-    /** A slot that is gone never means "nothing was done". */
-    public static void progressThatIsGoneIsUnknown() {
-        SinkTests test = new SinkTests(true);
-        test.cluster.progress = null;
-        test.failsToOpen("progress_unknown");
-    }
-
-    /** So is that of another piece. */
-    public static void progressOfAnotherPieceIsUnknown() {
-        SinkTests test = new SinkTests(true);
-        test.cluster.progress = new OffsetAndMetadata(40L, "orders-00\n");
-        test.failsToOpen("progress_unknown");
     }
 
     /** What was sent after the last commit is aborted. */

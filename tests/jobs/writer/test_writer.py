@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from confluent_kafka import Producer
-from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.jobs.janino import compile_java
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows
@@ -26,6 +24,7 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.open_commits import open_commit
+from tests.jobs.runs import SLOW, in_background
 from tests.jobs.writer.conftest import TaskFailedError, WriterJob
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 COUNT = 200
 VALUES = [b"%d" % i for i in range(COUNT)]
-#: The broker hands out one batch of a partition at a time, and waits before it does.
-SLOW = {"kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "200", "kafka.max.partition.fetch.bytes": "1"}
 
 
 @pytest.fixture
@@ -219,13 +216,6 @@ def test_spark_does_not_repeat_what_is_refused_permanently(kafka_broker: KafkaBr
     assert json.loads(output.splitlines()[-1]) == {"kind": "refused", "failed": 1}
 
 
-@pytest.fixture(scope="module")
-def second_broker() -> Iterator[KafkaBroker]:
-    """A broker that a test may suspend."""
-    with KafkaBroker() as broker:
-        yield broker
-
-
 @pytest.fixture
 def stalling(spark: SparkSession, kafka_broker: KafkaBroker, second_broker: KafkaBroker, topic: TopicFactory) -> Any:
     """A job whose source is suspended as soon as the first records are committed, and goes on after the test."""
@@ -251,16 +241,16 @@ def test_a_source_that_stalls_keeps_no_transaction_open(
     job, process = stalling
     if reader == "rows":
         job.change(columns=("offset", "_selected"))
-        result = _started(lambda: job.run(lambda records: _rows(spark, records)))
+        result = in_background(lambda: job.run(lambda records: _rows(spark, records)))
     else:
-        result = _started(job.run)
+        result = in_background(job.run)
     _wait_until(lambda: bool(job.written()))
 
     process.send_signal(signal.SIGSTOP)
     # The consumer gives up after one second, and then the transaction is committed.
     _wait_until(lambda: _is_readable(job, 0.1))
     seen = job.written()
-    time.sleep(3)
+    time.sleep(1.5)
     still_readable = _is_readable(job)
     process.send_signal(signal.SIGCONT)
 
@@ -274,7 +264,7 @@ def test_a_source_that_stalls_for_too_long_ends_the_task(stalling: tuple[WriterJ
     """By name; what was committed stays."""
     job, process = stalling
     job.change(stall_timeout_ms=3_000)
-    failure = _started(job.failure)
+    failure = in_background(job.failure)
     _wait_until(lambda: bool(job.written()))
 
     process.send_signal(signal.SIGSTOP)
@@ -326,20 +316,6 @@ def _wait_until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def _started(run: Callable[[], Any]) -> Future[Any]:
-    """The result of a function that runs in a thread of its own."""
-    result: Future[Any] = Future()
-
-    def target() -> None:
-        try:
-            result.set_result(run())
-        except BaseException as error:  # noqa: BLE001 - the test raises it
-            result.set_exception(error)
-
-    InheritableThread(target=target).start()
-    return result
 
 
 def _listener(broker: KafkaBroker) -> psutil.Process:
