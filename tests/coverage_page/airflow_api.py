@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from tests.airflow_api_server import AirflowApiServer
@@ -47,16 +50,37 @@ class AirflowApi(AirflowApiServer):
 
     def start(self) -> None:
         self.home.migrate()
-        super().start()
+        # One process for all that is written: Airflow takes seconds to be imported.
+        pipe, program = self.home.scratch / "ledger", str(Path(__file__).parent / "ledger.py")
+        os.mkfifo(pipe, 0o600)
+        quiet = replace(self.home, settings={**self.home.settings, "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING"})
+        command = [sys.executable, program, str(pipe), str(self.home.dags)]
+        self._writer = quiet.process(command, self.home.logs / "ledger.log")
+        self._writer.start()
+        # Opened for reading and writing, it does not wait for a reader.
+        self._files = os.fdopen(os.open(pipe, os.O_RDWR), "w")
+        try:
+            super().start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        self._files.close()
+        self._writer.stop()
+        super().stop()
 
     def write(self, events: Sequence[dict[str, Any]] = (), tasks: Sequence[dict[str, Any]] = ()) -> None:
         """Write runs down, and the DAGs."""
-        file = self.home.scratch / "ledger.json"
+        file = self.home.scratch / f"ledger-{uuid4().hex}.json"
         file.write_text(json.dumps({"events": list(events), "tasks": list(tasks)}))
-        program = str(Path(__file__).parent / "ledger.py")
-        quiet = replace(self.home, settings={**self.home.settings, "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING"})
-        command = [sys.executable, program, str(file), str(self.home.dags)]
-        quiet.run(command, self.home.logs / "ledger.log", timeout=_WRITE_SECONDS)
+        self._files.write(f"{file}\n")
+        self._files.flush()
+        deadline = time.monotonic() + _WRITE_SECONDS
+        while not file.with_suffix(".done").exists():
+            assert self._writer.running, self._writer.tail()
+            assert time.monotonic() < deadline, self._writer.tail()
+            time.sleep(0.05)
 
     def token(self, user: str) -> str:
         body = json.dumps({"username": user, "password": user}).encode()

@@ -1,7 +1,7 @@
-"""Write runs into the database of a test's Airflow, as the operators leave them: ``python ledger.py FILE``.
+"""Write runs into the database of a test's Airflow, as the operators leave them: ``python ledger.py PIPE DAGS``.
 
-FILE has a list of ``{"extra", "timestamp", ...}`` for events of the ledger's asset, and a list of task instances with
-what their task state store holds. It runs in that Airflow's environment.
+Each line of PIPE names a file with a list of ``{"extra", "timestamp", ...}`` for events of the ledger's asset, and a list
+of task instances with what their task state store holds. It runs in that Airflow's environment.
 """
 
 from __future__ import annotations
@@ -88,4 +88,8 @@ def _write_task(session: Any, task: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    with Path(sys.argv[1]).open() as lines:
+        for line in lines:
+            content = Path(line.strip())
+            main(content, Path(sys.argv[2]))
+            content.with_suffix(".done").touch()
