@@ -48,8 +48,8 @@ def test_the_demo_proves_both_copies_and_leaves_no_process(
     ("moment", "number"),
     [
         pytest.param("starting a broker", signal.SIGINT, id="broker-starts"),
-        pytest.param("== DAG", signal.SIGTERM, id="airflow-starts"),
-        pytest.param("Spark application", signal.SIGINT, id="spark-runs"),
+        pytest.param("== DAG", signal.SIGTERM, id="airflow-starts", marks=pytest.mark.long),
+        pytest.param("Spark application", signal.SIGINT, id="spark-runs", marks=pytest.mark.long),
     ],
 )
 def test_a_stop_leaves_no_process_and_no_traceback(

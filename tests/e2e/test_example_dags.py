@@ -1,4 +1,4 @@
-"""The examples that the demo does not run, for real: ``dag.test()``, broker and Spark."""
+"""Examples that neither the demo nor ``test_dags.py`` runs, for real: ``dag.test()``, broker and Spark."""
 
 from __future__ import annotations
 
@@ -10,25 +10,16 @@ from datetime import timedelta
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
 from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.e2e.conftest import NEW_ORDERS, produce_orders
 from tests.e2e.shop import Shop
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
-
-#: As many as the sensor of an example waits for.
-NEW_ORDERS = 100
-
-
-def produce_orders(shop: Shop) -> None:
-    """Orders that arrive now."""
-    shop.broker.produce("orders", [Record(b"%d" % i, b"{}", partition=i % 4) for i in range(NEW_ORDERS)])
-    shop.orders[:] = shop.broker.consume("orders")
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.long]
 
 
 def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
@@ -46,20 +37,12 @@ def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: Ai
 
 
 def test_a_replay_is_audited_and_repaired(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
-    """A later DAG run of another DAG audits the newest result of the task, of which there are two."""
-    for number in range(2):
-        left = dag_runs.run("audit_replay", airflow_home.logs / f"audit_replay_{number}.log")
+    left = dag_runs.run("audit_replay", airflow_home.logs / "audit_replay.log")
     tasks = {name: tries["-1"]["xcom"].get("return_value") for name, tries in left["tasks"].items()}
-    other = dag_runs.run("audit_of_another_dag", airflow_home.logs / "audit_of_another_dag.log")
-    of_other = other["tasks"]["audit"]["-1"]["xcom"]["return_value"]
-    with pytest.raises(LocalServiceError, match=r"AuditInputError: .* must name a task that has returned a result"):
-        dag_runs.run("audit_of_nothing", airflow_home.logs / "audit_of_nothing.log")
 
     assert (tasks["audit"]["once"], tasks["audit"]["state"]) == (40, "complete")
     assert tasks["repair"]["records_written"] == 0
     assert tasks["audit_again"]["run_ids"] == [tasks["replay"]["run_id"], tasks["repair"]["run_id"]]
-    assert of_other["run_ids"] == [tasks["replay"]["run_id"]]
-    assert (of_other["once"], of_other["state"]) == (40, "complete")
 
 
 def test_what_was_planned_and_approved_is_what_is_copied(
@@ -73,25 +56,6 @@ def test_what_was_planned_and_approved_is_what_is_copied(
     proofs = prove_copy(copy, {"orders": shop.orders}, shop.broker.consume("orders_copy"))
     assert len(proofs) == 4
     assert all(p.holds for p in proofs)
-
-
-def test_a_stream_goes_on_where_the_run_before_stopped(
-    shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns
-) -> None:
-    """The first run copies everything, the second finds nothing new, the third what came; lag monitors see how far it
-    is.
-    """
-    before, all_orders = len(shop.broker.consume("orders_copy")), len(shop.orders)
-    results = []
-    for number in range(3):
-        if number == 2:
-            produce_orders(shop)
-        left = dag_runs.run("hourly_catch_up", airflow_home.logs / f"hourly_catch_up_{number}.log")
-        results.append(left["tasks"]["catch_up"]["-1"]["xcom"]["return_value"])
-    assert [result["records_written"] for result in results] == [all_orders, 0, NEW_ORDERS]
-    assert len(shop.broker.consume("orders_copy")) == before + all_orders + NEW_ORDERS
-    ends = {number: end for number, (_, end) in shop.broker.offsets("orders").items()}
-    assert shop.broker.committed("copy-of-orders", "orders") == ends
 
 
 def test_an_event_that_is_made_twice_copies_once(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:

@@ -47,7 +47,7 @@ _UI_PAGES = (
 )
 _API_PAGES = ("environment", "sql?details=true&planDescription=true", "jobs", "stages", "allexecutors")
 _PRIVATE = ("kafka-logins.properties", "request.json", "spark.conf")
-_KILLED = {"jvm_killed", "killed"}
+_KILLED = "killed"
 _EXPECTED = {
     "good": "success",
     "stream": "success",
@@ -55,7 +55,6 @@ _EXPECTED = {
     "bad_sql": "failed",
     "wrong_password": "failed",
     "revoked": "failed",
-    "jvm_killed": "failed",
     "killed": "failed",
     "later": "success",
 }
@@ -84,8 +83,8 @@ class World:
     pages: dict[str, bytes] = field(default_factory=dict)
     #: Modes of the files in the folders of running jobs, by their names.
     modes: dict[str, set[int]] = field(default_factory=dict)
-    #: Folders of the jobs that were killed, by task.
-    left: dict[str, Path] = field(default_factory=dict)
+    #: The folder of the job whose worker was killed.
+    left: Path | None = None
 
     def rows(self, query: str) -> list[Any]:
         with closing(sqlite3.connect(f"file:{self.home.database}?mode=ro", uri=True, timeout=60)) as database:
@@ -221,8 +220,8 @@ def test_no_secret_where_it_does_not_belong(world: World, marked: ProcessMark) -
 
     # And what was private while the jobs ran is gone.
     assert world.modes == {"folder": {0o700}, **{name: {0o600} for name in _PRIVATE}}
-    assert set(world.left) == _KILLED
-    assert [path for path in world.left.values() if path.exists()] == []
+    assert world.left is not None
+    assert not world.left.exists()
     assert list((folder / "scratch").rglob("airflow-kafka-spark-*")) == []
 
 
@@ -310,8 +309,8 @@ def _follow(world: World, watch: ProcessWatch, airflow: AirflowStandalone) -> No
         if "token" in links and not world.hmacs:
             _learn_tokens(world)
         for task in jvms.keys() & links.keys():
-            if task in _KILLED:
-                _kill(world, task, links[task], jvms[task])
+            if task == _KILLED:
+                _kill(world, links[task], jvms[task])
             elif task not in lookers:
                 lookers[task] = threading.Thread(target=_look_at, args=(world, task, links[task]), daemon=True)
                 lookers[task].start()
@@ -387,17 +386,14 @@ def _page(world: World, task: str, address: str, path: str) -> bytes:
     return content
 
 
-def _kill(world: World, task: str, address: str, jvm: Process) -> None:
-    """End the driver's JVM, or the worker's process that submitted it, as a machine without memory does, while records
-    are copied.
-    """
-    if task in world.left:
+def _kill(world: World, address: str, jvm: Process) -> None:
+    """End the worker's process that submitted a driver, as a machine without memory does, while records are copied."""
+    if world.left is not None:
         return
     with suppress(OSError, ValueError, HTTPException):
-        application = json.loads(_page(world, task, address, "/api/v1/applications"))[0]["id"]
-        if not json.loads(_page(world, task, address, f"/api/v1/applications/{application}/jobs?status=running")):
+        application = json.loads(_page(world, _KILLED, address, "/api/v1/applications"))[0]["id"]
+        if not json.loads(_page(world, _KILLED, address, f"/api/v1/applications/{application}/jobs?status=running")):
             return
-        folder = Path(jvm.arguments[-1]).parent
-        owner = int(folder.name.removeprefix("airflow-kafka-spark-").partition("-")[0])
-        world.left[task] = folder
-        os.kill(owner if task == "killed" else jvm.pid, signal.SIGKILL)
+        world.left = Path(jvm.arguments[-1]).parent
+        owner = int(world.left.name.removeprefix("airflow-kafka-spark-").partition("-")[0])
+        os.kill(owner, signal.SIGKILL)

@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.airflow_fakes import task_context
 from tests.e2e.conftest import DAGS
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.long]
 
 _PASSWORD = "password-of-etl"
 _HOUR_MS = 3_600_000

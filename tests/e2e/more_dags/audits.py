@@ -7,7 +7,7 @@ from airflow.sdk import DAG
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 
 with DAG("audit_of_another_dag", schedule=None):
-    AuditReplayOperator(task_id="audit", of="audit_replay.replay")
+    AuditReplayOperator(task_id="audit", of="replay_last_night.replay")
 
 with DAG("audit_of_nothing", schedule=None):
-    AuditReplayOperator(task_id="audit", of="audit_replay.nothing")
+    AuditReplayOperator(task_id="audit", of="replay_last_night.nothing")

@@ -71,14 +71,10 @@ with DAG("secrets", schedule=None, default_args={"retries": 0}):
     KafkaToKafkaBatchOperator(task_id="wrong_password", source_conn_id="password", target_conn_id="wrong", **BATCH)
     # Spark is refused: the test revokes the client when the worker has logged in.
     KafkaToKafkaBatchOperator(task_id="revoked", source_conn_id="oauth_revoked", target_conn_id="password", **BATCH)
-    # The test ends them by SIGKILL.
-    jvm_killed = KafkaToKafkaBatchOperator(
-        task_id="jvm_killed", source_conn_id="password", **{**BATCH, "source_options": ENDLESS}
-    )
+    # The test ends its worker by SIGKILL.
     killed = KafkaToKafkaBatchOperator(
         task_id="killed", source_conn_id="password", target_conn_id="mtls", **{**BATCH, "source_options": ENDLESS}
     )
-    later = KafkaToKafkaBatchOperator(
+    killed >> KafkaToKafkaBatchOperator(
         task_id="later", source_conn_id="password", topics=["orders"], trigger_rule="all_done", **COMMON
     )
-    [jvm_killed, killed] >> later

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -15,8 +14,7 @@ from airflow_provider_kafka_spark.sensors.offsets import (
 )
 from airflow_provider_kafka_spark.triggers.new_records import KafkaNewRecordsTrigger, announced_ranges
 
-SENSORS = int(os.environ.get("WAITING_SENSORS", "12"))
-INTERVAL = float(os.environ.get("WAITING_INTERVAL", "2"))
+SENSORS, INTERVAL = 12, 2.0
 LONG_AGO = datetime(2026, 1, 1, tzinfo=timezone.utc)
 # Airflow on one SQLite file may fail a task now and then; permanent errors are not retried.
 COMMON = {

@@ -1,0 +1,109 @@
+"""DAGs of the README and of the documentation, and a stream, by ``dag.test()`` with a broker and Spark.
+
+What only this proves: that what a reader copies runs as it is printed, and what OpenLineage and the provider's own
+``SparkSubmitOperator`` make of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
+from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
+from tests.e2e.conftest import GETTING_STARTED, NEW_ORDERS, printed_dag, produce_orders
+from tests.e2e.shop import Shop
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
+
+
+def _result(left: dict[str, Any], task: str) -> dict[str, Any]:
+    value: dict[str, Any] = left["tasks"][task]["-1"]["xcom"]["return_value"]
+    return value
+
+
+def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    """It is short, and copies what it says, with the keys in its result that the first page of the documentation shows.
+    Another DAG audits the newest result of its task. OpenLineage gets topics, ranges and records.
+    """
+    assert len(printed_dag().strip().splitlines()) <= 20
+    result = _result(dag_runs.run("replay_last_night", airflow_home.logs / "readme.log"), "replay")
+    audit = _result(dag_runs.run("audit_of_another_dag", airflow_home.logs / "audit_of_another_dag.log"), "audit")
+    with pytest.raises(LocalServiceError, match=r"AuditInputError: .* must name a task that has returned a result"):
+        dag_runs.run("audit_of_nothing", airflow_home.logs / "audit_of_nothing.log")
+
+    asked = [("orders", 0, 100, 200), ("orders", 1, 0, 50)]
+    assert [(r["topic"], r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]] == asked
+    printed = re.search(r"```json\n(.+?)```", GETTING_STARTED.read_text(), re.DOTALL)
+    assert printed is not None
+    of_ranges = {"topic", "partition", "from_offset", "until_offset"}
+    assert set(re.findall(r'"(\w+)": ', printed[1])) - set(result) == of_ranges
+    kept = {("orders", r.partition, r.offset) for r in shop.orders}
+    copied = [r for r in shop.broker.consume("orders_replay") if result["run_id"].encode() in (r.headers[-1][1] or b"")]
+    wanted = kept & {(topic, p, offset) for topic, p, start, end in asked for offset in range(start, end)}
+    assert len(copied) == result["records_written"] == len(wanted)
+    assert (audit["run_ids"], audit["once"], audit["state"]) == ([result["run_id"]], len(wanted), "complete")
+
+    (event,) = (
+        e
+        for e in map(json.loads, (airflow_home.logs / "lineage.json").read_text().splitlines())
+        if e["eventType"] == "COMPLETE" and e["job"]["name"].startswith("replay_last_night.")
+    )
+    namespace = f"kafka://{shop.broker.bootstrap_servers.split(',')[0]}"
+    (read,), (written,) = event["inputs"], event["outputs"]
+    assert (read["namespace"], read["name"]) == (namespace, "orders")
+    assert (written["namespace"], written["name"]) == (namespace, "orders_replay")
+    partitions = read["inputFacets"]["subset"]["inputCondition"]["partitions"]
+    assert [p["dimensions"] for p in partitions] == [
+        {name: r[name] for name in ("partition", "from_offset", "until_offset")} for r in result["ranges"]
+    ]
+    statistics = written["outputFacets"]["outputStatistics"]
+    assert (statistics["rowCount"], statistics["size"]) == (result["records_written"], result["bytes_written"])
+    assert statistics["size"] > 0
+
+
+def test_a_stream_goes_on_where_the_run_before_stopped(
+    shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns
+) -> None:
+    """The first run copies everything, the second what came; lag monitors see how far it is."""
+    before, all_orders = len(shop.broker.consume("orders_copy")), len(shop.orders)
+    results = []
+    for number in range(2):
+        if number == 1:
+            produce_orders(shop)
+        left = dag_runs.run("hourly_catch_up", airflow_home.logs / f"hourly_catch_up_{number}.log")
+        results.append(_result(left, "catch_up")["records_written"])
+    assert results == [all_orders, NEW_ORDERS]
+    assert len(shop.broker.consume("orders_copy")) == before + all_orders + NEW_ORDERS
+    ends = {number: end for number, (_, end) in shop.broker.offsets("orders").items()}
+    assert shop.broker.committed("copy-of-orders", "orders") == ends
+
+
+def test_another_operator_runs_the_job(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    """``docs/how-to/run-by-another-operator.md``: it copies, a later task proves it, and nothing of the job is left."""
+    left = dag_runs.run("run_by_spark_submit", airflow_home.logs / "run_by_spark_submit.log")
+
+    result = _result(left, "prove")
+    assert (result["records_read"], result["records_written"]) == (len(shop.orders), len(shop.orders))
+    assert sum(int(r["until_offset"]) - int(r["from_offset"]) for r in result["ranges"]) == len(shop.orders)
+    assert list((airflow_home.scratch / "jobs").glob("*/*")) == []
+
+
+@pytest.mark.long
+def test_a_job_that_fails_fails_the_task_that_proves(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    """With the job's own error in its log, and the files of the job are left."""
+    log = airflow_home.logs / "failing.log"
+    shop.broker.alter_topic("orders_copy", {"max.message.bytes": "50"})
+    try:
+        with pytest.raises(LocalServiceError):
+            dag_runs.run("run_by_spark_submit", log)
+    finally:
+        shop.broker.alter_topic("orders_copy", {"max.message.bytes": "1048588"})
+
+    assert "RecordTooLarge" in log.read_text() or "TargetError" in log.read_text()
+    left = [path.name for path in (airflow_home.scratch / "jobs").glob("*/*")]
+    assert sorted(left) == ["airflow_provider_kafka_spark.zip", "batch.py", "request.json"]
