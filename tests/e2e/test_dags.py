@@ -1,4 +1,4 @@
-"""DAGs of the README and of the documentation, and a stream, by ``dag.test()`` with a broker and Spark.
+"""DAGs of the README and of the documentation by ``dag.test()`` with a broker and Spark.
 
 What only this proves: that what a reader copies runs as it is printed, and what OpenLineage and the provider's own
 ``SparkSubmitOperator`` make of it.
@@ -66,6 +66,7 @@ def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, 
     assert statistics["size"] > 0
 
 
+@pytest.mark.long
 def test_a_stream_goes_on_where_the_run_before_stopped(
     shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns
 ) -> None:

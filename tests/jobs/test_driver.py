@@ -103,29 +103,19 @@ def run_job(tmp_path: Path) -> RunJob:
 
 def test_a_report_has_no_secret(run_job: RunJob, tmp_path: Path) -> None:
     """Not a part of one either, where a long message is cut; the request itself has only references, and the worker
-    sees what is left too late.
+    sees what is left too late. The job runs when the worker has recorded its application, which has the name that it
+    was submitted with; a failure that quotes the request has neither its token nor its key.
     """
-    quoted = " ".join([_SECRET, "correct horse", _JAAS.replace('"', "'"), _URL] * 20)
+    secrets = " ".join([_SECRET, "correct horse", _JAAS.replace('"', "'"), _URL] * 20)
+    facts = "spark.sparkContext.appName, os.path.exists(request.proceed_file), request.event_token, request.report_key"
 
-    report = run_job(f"jvm.java.lang.Integer.parseInt({quoted!r})")
+    report = run_job(f"jvm.java.lang.Integer.parseInt(' '.join(map(str, ({facts}, {secrets!r}))))")
 
     assert report.failure is not None
-    assert f"For input string: \"*** *** PlainLoginModule required username='copier' password='***'; {_URL} ***" in (
-        report.failure.message
-    )
+    shown = f"the-name True *** *** *** *** PlainLoginModule required username='copier' password='***'; {_URL} ***"
+    assert f'For input string: "{shown}' in report.failure.message
     text = (tmp_path / "report.json").read_text()
     assert not [part for part in (_SECRET[:5], "correct", "horse") if part in text]
-
-
-def test_the_application_has_the_name_that_it_was_submitted_with(run_job: RunJob) -> None:
-    """It runs when the worker has recorded it; a failure that quotes the request has neither its token nor its key."""
-    report = run_job(
-        "raise ValueError([spark.sparkContext.appName, os.path.exists(request.proceed_file), "
-        "request.event_token, request.report_key])"
-    )
-
-    assert report.failure is not None
-    assert report.failure.message == "['the-name', True, '***', '***']"
 
 
 def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:

@@ -1,8 +1,9 @@
-"""Copies in pods in full; ``test_whole_way.py`` has the short form."""
+"""Copies in pods in full. The short form is in ``test_whole_way.py``; ``e2e/test_deferred.py`` has those without a
+worker.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 import time
@@ -13,8 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.driver_pod import ApiAccess
 from airflow_provider_kafka_spark.core.errors import (
@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.kubernetes.copies import RECORDS, Copies, WorkerDied, die
 from tests.required_tools import needs_go
 
@@ -149,37 +149,6 @@ def test_an_executor_that_is_evicted(copies: Copies) -> None:
     assert evicted
     assert copies.values() == list(range(RECORDS))
     assert (result["records_written"], result["duplicates"]) == (RECORDS, 0)
-
-
-def test_a_deferred_copy_holds_no_worker(copies: Copies) -> None:
-    """A trigger sees the end, and the task takes the report of that job."""
-    with pytest.raises(TaskDeferred) as left:
-        copies.run(Try(), deferrable=True)
-    trigger = left.value.trigger
-    (event,) = asyncio.run(_events(trigger))
-    result = copies.run(Try(), event.payload, deferrable=True)
-
-    assert type(trigger)(**trigger.serialize()[1]).serialize() == trigger.serialize()
-    assert event.payload["status"] == "ended"
-    assert copies.values() == list(range(RECORDS))
-    assert [pod.application_id for pod in copies.drivers()] == [result["application_id"]]
-    assert copies.items("secrets") == []
-
-
-def test_a_user_who_ends_a_deferred_copy_ends_its_driver(copies: Copies) -> None:
-    with pytest.raises(TaskDeferred) as left:
-        copies.run(Try(), deferrable=True, max_records_per_second=1)
-    asyncio.run(left.value.trigger.on_kill())
-    (event,) = asyncio.run(_events(left.value.trigger))
-
-    assert event.payload["status"] == "ended"
-    assert (copies.drivers(), copies.items("secrets")) == ([], [])
-    with pytest.raises(JobReportMissingError):
-        copies.run(Try(), event.payload, deferrable=True)
-
-
-async def _events(trigger: BaseTrigger) -> list[TriggerEvent]:
-    return [event async for event in trigger.run()]
 
 
 def test_an_api_server_that_is_away_for_a_while(copies: Copies) -> None:
