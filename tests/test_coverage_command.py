@@ -159,6 +159,20 @@ def test_json_has_what_a_replay_takes(api: Api, capsys: pytest.CaptureFixture[st
     assert found["stretches"][0]["by"][0]["dag_run_id"] == "run-1"
 
 
+def test_a_target_topic_is_the_only_one_that_counts(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was copied elsewhere is still to be copied to this one."""
+    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:10:20", target_topics=["elsewhere"])]
+    arguments = ["orders", "--json", "--window", "orders:0:0:20"]
+
+    assert coverage.main(arguments) == 0
+    assert coverage.main([*arguments, "--target-topic", "copy"]) == 1
+
+    every, one = (json.loads(text + "}") for text in capsys.readouterr().out.split("\n}\n")[:2])
+    assert (every["gaps"], every["target_topics"]) == ([], ["copy", "elsewhere"])
+    assert [(r["from_offset"], r["until_offset"]) for r in one["gaps"]] == [(10, 20)]
+    assert one["target_topics"] == ["copy"]
+
+
 def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A user and a password are exchanged for a token. What runs with a filter left out is said."""
     monkeypatch.delenv("AIRFLOW_API_TOKEN")

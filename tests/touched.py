@@ -1,4 +1,4 @@
-"""Of the long ring, run the parts whose code a change touched: ``python -m tests.touched [--since COMMIT] [--minutes N]``.
+"""Run those parts of the long ring whose code a change touched: ``python -m tests.touched [--minutes N]``.
 
 CI runs it after the whole ring. A part that does not fit into the time is named, and not run.
 """
@@ -56,8 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     left, code = options.minutes, 0
     for part in (part for part in PARTS if part.is_touched(paths)):
         if part.minutes > left:
-            _say(f"NOT RUN {part.name}: it takes {part.minutes:g} minutes, and {left:.1f} are left. Run it: "
-                 f".venv/bin/python -m tests.run long {' '.join(part.tests)}")
+            _say(
+                f"NOT RUN {part.name}: it takes {part.minutes:g} minutes, and {left:.1f} are left. Run it: "
+                f".venv/bin/python -m tests.run long {' '.join(part.tests)}"
+            )
             continue
         _say(f"Touched: {part.name}")
         began = time.monotonic()

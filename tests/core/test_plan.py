@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.plan import (
     fingerprint_of_transform,
     make_plan,
 )
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from tests.core.refusals import refuses
 from tests.dataclass_values import values_of
@@ -455,6 +456,20 @@ def test_a_long_table_is_cut_and_says_what_it_hides(count: int, shown: int, hidd
     assert len([line for line in lines if line.startswith("o[")]) == shown
     assert [" ".join(line.split()) for line in lines if line.startswith("...")] == hidden
     assert [line.split()[-1] for line in lines if line.startswith("total")] == [f"{count * 10:,}"]
+
+
+def test_all_that_selects_or_alters_records_tells_copies_apart() -> None:
+    """What was delivered otherwise does not count for delivered: no part of a transformation is left out."""
+    plain = {**asdict(Transform()), "topic_map": {"o": "copy"}}
+    before = fingerprint_of_transform(plain)
+    mapped: dict[str, Any] = {"topic_map": {"o": "copy2"}, "schema_id_map": {"values": {"3": 17}}}
+    others = {field.name: mapped.get(field.name, "another") for field in fields(Transform)}
+
+    changed = {
+        name for name in others if fingerprint_changes(before, fingerprint_of_transform({**plain, name: others[name]}))
+    }
+
+    assert changed == others.keys()
 
 
 def test_another_schema_id_is_no_other_copy() -> None:

@@ -1,7 +1,7 @@
 """Write runs into the database of a test's Airflow, as the operators leave them: ``python ledger.py PIPE DAGS``.
 
-Each line of PIPE names a file with a list of ``{"extra", "timestamp", ...}`` for events of the ledger's asset, and a list
-of task instances with what their task state store holds. It runs in that Airflow's environment.
+Each line of PIPE names a file with a list of ``{"extra", "timestamp", ...}`` for events of the ledger's asset, and a
+list of task instances with what their task state store holds. It runs in that Airflow's environment.
 """
 
 from __future__ import annotations

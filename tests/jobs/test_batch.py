@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import os
 import random
+from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, TargetError
+from airflow_provider_kafka_spark.core.errors import DeliveryError, ExpressionError, JobFailedError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.jobs import kafka_source
+from airflow_provider_kafka_spark.jobs import batch, kafka_source
+from airflow_provider_kafka_spark.jobs.record_writer import WriteResult
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -489,3 +491,22 @@ def test_sparks_page_says_whose_copy_it_is(
     shown = next(d.get() for d in descriptions if d.isDefined() and title in d.get())
     ranges = ", ".join(f"{source}:{p}:0:{1 if p == 0 else 0}" for p in range(5))
     assert shown == f"{title}: run 0123456789abcdef, {ranges} and 2 more"
+
+
+def test_a_piece_that_no_task_reports_is_an_error(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ranges would look as if they had no records."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"v", partition=number) for number in (0, 1)])
+    write_records = batch.write_records
+
+    def without_one(*arguments: Any) -> WriteResult:
+        result = write_records(*arguments)
+        result.reports.popitem()
+        return result
+
+    monkeypatch.setattr(batch, "write_records", without_one)
+
+    with pytest.raises(DeliveryError, match="1 of 2 are not"):
+        run_copy([f"{source}:0:0:1", f"{source}:1:0:1"], topic=target)

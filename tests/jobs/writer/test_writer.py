@@ -151,8 +151,8 @@ def test_a_recreated_target_takes_nothing(job: WriterJob) -> None:
 
 
 @pytest.fixture(scope="module")
-def fail_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Any]:
-    """Make a Java function that passes records, and fails at an offset."""
+def fail_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int, str], Any]:
+    """Make a Java function that passes records, and fails at an offset when a system property is set."""
     context: Any = spark.sparkContext
     source = Path(__file__).with_name("FailAt.java").read_text()
     compiled = compile_java(context._jvm, {"tests/jobs/writer/FailAt.java": source})
@@ -160,9 +160,9 @@ def fail_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
     compiled.write_jar(jar)
     context._jsc.addJar(f"local:{jar}")
 
-    def make(kind: str, offset: int) -> Any:
-        arguments = context._gateway.new_array(context._jvm.java.lang.Object, 2)
-        arguments[0], arguments[1] = kind, str(offset)
+    def make(kind: str, offset: int, name: str) -> Any:
+        arguments = context._gateway.new_array(context._jvm.java.lang.Object, 3)
+        arguments[0], arguments[1], arguments[2] = kind, str(offset), name
         return compiled.loader.loadClass("tests.jobs.writer.FailAt").getConstructors()[0].newInstance(arguments)
 
     return make
@@ -172,13 +172,19 @@ def fail_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
     ("kind", "expected"), [("IOException", ""), ("StackOverflowError", "stack_overflow")], ids=["checked", "error"]
 )
 def test_the_transaction_ends_with_the_attempt(
-    job: WriterJob, fail_at: Callable[[str, int], Any], kind: str, expected: str
+    spark: SparkSession, job: WriterJob, fail_at: Callable[[str, int, str], Any], kind: str, expected: str
 ) -> None:
     """Whatever ended it: readers of committed records do not wait for the transaction's time-out."""
     from py4j.protocol import Py4JJavaError
 
+    context: Any = spark.sparkContext
+    ended = in_background(lambda: job.run(lambda records: records.filter(fail_at(kind, 120, job.target))))
+    # Before a record has arrived, the transaction is open for its producer only.
+    _wait_until(lambda: len(job.broker.consume(job.target, isolation_level="read_uncommitted")) > 100)
+    assert not _is_readable(job, 0)
+    context._jvm.java.lang.System.setProperty(job.target, "set")
     with pytest.raises((TaskFailedError, Py4JJavaError)) as caught:
-        job.run(lambda records: records.filter(fail_at(kind, 120)))
+        ended.result(60)
 
     found = caught.value.failure.kind if isinstance(caught.value, TaskFailedError) else ""
     assert found == expected
