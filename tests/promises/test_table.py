@@ -1,0 +1,211 @@
+"""The table of promises is whole: whatever promises something has tests that are there, and run in the short rings."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_kafka_spark.core import errors
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.parameters import DELIVERIES as NAMES_OF_DELIVERIES
+from airflow_provider_kafka_spark.provider_info import get_provider_info
+from airflow_provider_kafka_spark.submission import deployment
+from airflow_provider_kafka_spark.submission.deployment import Deployment
+from tests.promises.table import (
+    CLASSES,
+    DELIVERIES,
+    ERRORS,
+    FAMILIES,
+    GUARANTEES,
+    MASTERS,
+    NO_PROMISE,
+    PROMISES,
+    QUICK,
+    SECURITY,
+    SPARKS,
+    Promise,
+)
+from tests.rings import LONG, LONG_RING, SERVICES, WHOLE_RING, ring_of
+from tests.services.other_spark import OTHER_SPARKS
+
+_CHECKOUT = Path(__file__).parents[2]
+_MARKERS = (*SERVICES, *LONG)
+
+
+_ROWS = (*PROMISES, *CLASSES, *MASTERS, *SPARKS, *DELIVERIES, *ERRORS)
+
+
+@cache
+def _rings(file: str) -> Mapping[str, str]:
+    """The ring of each test of a file, by the test's name without parameters."""
+    path = _CHECKOUT / file
+    module = ast.parse(path.read_text() if path.exists() else "")
+    of_module = {mark for node in module.body if isinstance(node, ast.Assign) for mark in _marks_of_module(node)}
+    return {
+        f"{file}::{node.name}": ring_of(of_module.union(*map(_marks, node.decorator_list)))
+        for node in module.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+def _ring(test: str) -> str | None:
+    return _rings(test.partition("::")[0]).get(test)
+
+
+def _marks_of_module(node: ast.Assign) -> set[str]:
+    is_ours = any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
+    return _marks(node.value) if is_ours else set()
+
+
+def _marks(node: ast.expr) -> set[str]:
+    """Those markers of the rings that it names; not those of single rows of a table."""
+    if isinstance(node, ast.Call) and "parametrize" in ast.unparse(node.func):
+        return set()
+    return set(_MARKERS).intersection(re.findall(r"\bmark\.(\w+)", ast.unparse(node)))
+
+
+def _function(test: str) -> str:
+    return test.rpartition("::")[2]
+
+
+def test_every_test_is_there() -> None:
+    unknown = {test for row in _ROWS for test in row.tests if _ring(test) is None}
+    files = (_CHECKOUT / "tests").rglob("test_*.py") if unknown else ()
+    known = [test for file in files for test in _rings(str(file.relative_to(_CHECKOUT)))]
+    lines = []
+    for test in sorted(unknown):
+        close = get_close_matches(_function(test), {_function(like) for like in known}, n=3)
+        lines.append(f"{test} is no test; like it: {[like for like in known if _function(like) in close]}")
+    assert not lines, "\n".join(lines)
+
+
+def test_a_promise_is_proved_in_the_short_rings() -> None:
+    """No test of the long ring counts, and one of the quick ring only with a reason."""
+    lines = []
+    for row in _ROWS:
+        rings = [_ring(test) or WHOLE_RING for test in row.tests]
+        if LONG_RING in rings:
+            lines.append(f"{row.text}: only the long ring runs {row.tests[rings.index(LONG_RING)]}")
+        if (WHOLE_RING in rings) == (row.quick in QUICK):
+            lines.append(f"{row.text}: either a test of the whole ring, or a reason why the quick one is enough")
+    assert not lines, "\n".join(lines)
+
+
+@pytest.mark.parametrize("markers", [("broker", "long"), ("fault",), ("spark",), ()])
+def test_rings_are_read_as_pytest_does(markers: tuple[str, ...]) -> None:
+    decorators = "".join(f"@pytest.mark.{name}\n" for name in markers)
+    (function,) = ast.parse(
+        f"{decorators}@pytest.mark.parametrize('a', [pytest.param(1, marks=pytest.mark.long)])\ndef f(a): ..."
+    ).body
+    assert isinstance(function, ast.FunctionDef)
+    assert ring_of(set().union(*map(_marks, function.decorator_list))) == ring_of(markers)
+
+
+# --- Nothing is left out
+
+
+def _units(page: str) -> Iterator[tuple[str, str]]:
+    """Each paragraph, bullet and row of a table, on one line, with its heading."""
+    text = re.sub(r"^```.*?^```$", "", (_CHECKOUT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    heading = ""
+    for block in re.split(r"\n\s*\n|\n(?=[-|#])", text):
+        unit = " ".join(block.split())
+        if unit.startswith("#"):
+            heading = unit.lstrip("# ")
+        elif unit and not re.fullmatch(r"\|[ |-]*\|", unit) and not re.match(r"\[[^\]]+\]: ", unit):
+            yield heading, unit
+
+
+def _header_rows(page: str) -> set[str]:
+    """The first rows of tables."""
+    found = re.findall(r"^(\|.*\|)\n\|[ |-]*\|$", (_CHECKOUT / page).read_text(), flags=re.MULTILINE)
+    return {" ".join(row.split()) for row in found}
+
+
+@pytest.mark.parametrize("page", [GUARANTEES, SECURITY])
+def test_every_text_is_in_one_place_of_its_page(page: str) -> None:
+    texts = [promise.text for promise in PROMISES if promise.page == page]
+    headings = {heading for heading, _ in _units(page)}
+    texts += [text for text in NO_PROMISE[page] if text not in headings]
+    assert {text: count for text in texts if (count := sum(text in unit for _, unit in _units(page))) != 1} == {}
+    assert len(texts) == len(set(texts))
+
+
+def test_every_sentence_of_the_guarantees_has_its_place() -> None:
+    """A new paragraph, bullet or row of the page needs a row of the table, or a reason."""
+    units = [(heading, unit) for heading, unit in _units(GUARANTEES) if unit not in _header_rows(GUARANTEES)]
+    texts = [promise.text for promise in PROMISES if promise.page == GUARANTEES]
+    reasons = NO_PROMISE[GUARANTEES]
+    left_out = [
+        unit
+        for heading, unit in units
+        if heading not in reasons and not any(text in unit for text in (*texts, *reasons))
+    ]
+    assert left_out == []
+    assert len(units) > 100
+
+
+def test_every_section_of_the_page_of_security_has_its_place() -> None:
+    """It also has advice, and says where secrets are; whatever it promises is in its sections."""
+    texts = [promise.text for promise in PROMISES if promise.page == SECURITY]
+    promising = {heading for heading, unit in _units(SECURITY) if any(text in unit for text in texts)}
+    assert {heading for heading, _ in _units(SECURITY)} - promising - set(NO_PROMISE[SECURITY]) == set()
+
+
+def _texts(rows: Sequence[Promise]) -> set[str]:
+    """What has a row; each has one."""
+    texts = {row.text for row in rows}
+    assert len(texts) == len(rows)
+    return texts
+
+
+def _public_classes() -> Iterator[type]:
+    """Those that authors import: of the modules that the provider names, without the bases of others."""
+    info = get_provider_info()
+    for kind in ("operators", "sensors", "triggers", "hooks"):
+        for name in (name for item in info[kind] for name in item["python-modules"]):
+            for found in vars(importlib.import_module(name)).values():
+                ending = kind.removesuffix("s").capitalize()
+                if inspect.isclass(found) and found.__module__ == name and found.__name__.endswith(ending):
+                    yield found
+
+
+def _without_bases(classes: Iterable[type]) -> set[str]:
+    found = {c for c in classes if not c.__name__.startswith("_")}
+    return {c.__name__ for c in found - {base for c in found for base in c.__mro__[1:]}}
+
+
+def test_every_operator_sensor_trigger_and_hook_has_its_row() -> None:
+    assert _texts(CLASSES) == _without_bases(_public_classes())
+
+
+def test_every_master_spark_and_delivery_has_its_row() -> None:
+    kinds = {found.prefix for found in vars(deployment).values() if isinstance(found, Deployment)}
+    # Without a prefix it is any other master in client mode.
+    assert _texts(MASTERS) == kinds - {""}
+    assert _texts(SPARKS) == set(OTHER_SPARKS)
+    ways = [
+        'provenance="headers", records',
+        'provenance="segments", records',
+        'provenance="segments", batches',
+        "provenance=None, records",
+        "provenance=None, batches",
+    ]
+    assert _texts(DELIVERIES) == {f"{delivery}, {way}" for delivery in NAMES_OF_DELIVERIES for way in ways}
+
+
+def test_every_error_has_its_row() -> None:
+    """In which a test's file names it, so that a row of a table that goes takes its error along."""
+    classes = {c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, KafkaSparkError)}
+    assert _texts(ERRORS) | set(FAMILIES) == {c.__name__ for c in classes}
+    files = {row.text: [_CHECKOUT / test.partition("::")[0] for test in row.tests] for row in ERRORS}
+    named = {name for name, of in files.items() if any(file.exists() and name in file.read_text() for file in of)}
+    assert _texts(ERRORS) - named == set()
