@@ -33,13 +33,10 @@ from tests.promises.table import (
     SPARKS,
     Promise,
 )
-from tests.rings import LONG, LONG_RING, SERVICES, WHOLE_RING, ring_of
+from tests.rings import LONG, LONG_RING, QUICK_RING, SERVICES, WHOLE_RING, ring_of
 from tests.services.other_spark import OTHER_SPARKS
 
 _CHECKOUT = Path(__file__).parents[2]
-_MARKERS = (*SERVICES, *LONG)
-
-
 _ROWS = (*PROMISES, *CLASSES, *MASTERS, *SPARKS, *DELIVERIES, *ERRORS)
 
 
@@ -47,11 +44,20 @@ _ROWS = (*PROMISES, *CLASSES, *MASTERS, *SPARKS, *DELIVERIES, *ERRORS)
 def _rings(file: str) -> Mapping[str, str]:
     """The ring of each test of a file, by the test's name without parameters."""
     path = _CHECKOUT / file
-    module = ast.parse(path.read_text() if path.exists() else "")
-    of_module = {mark for node in module.body if isinstance(node, ast.Assign) for mark in _marks_of_module(node)}
+    return _rings_of(path.read_text(), file) if path.exists() else {}
+
+
+def _rings_of(source: str, file: str) -> Mapping[str, str]:
+    body = ast.parse(source).body
+    #: Also such as ``needs_spark = pytest.mark.spark``.
+    named: dict[str, set[str]] = {}
+    for node in body:
+        if isinstance(node, ast.Assign):
+            named |= {target.id: _marks(node.value, named) for target in node.targets if isinstance(target, ast.Name)}
+    of_module = named.get("pytestmark", set())
     return {
-        f"{file}::{node.name}": ring_of(of_module.union(*map(_marks, node.decorator_list)))
-        for node in module.body
+        f"{file}::{node.name}": ring_of(of_module.union(*(_marks(mark, named) for mark in node.decorator_list)))
+        for node in body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
 
@@ -60,16 +66,13 @@ def _ring(test: str) -> str | None:
     return _rings(test.partition("::")[0]).get(test)
 
 
-def _marks_of_module(node: ast.Assign) -> set[str]:
-    is_ours = any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
-    return _marks(node.value) if is_ours else set()
-
-
-def _marks(node: ast.expr) -> set[str]:
+def _marks(node: ast.expr, named: Mapping[str, set[str]]) -> set[str]:
     """Those markers of the rings that it names; not those of single rows of a table."""
     if isinstance(node, ast.Call) and "parametrize" in ast.unparse(node.func):
         return set()
-    return set(_MARKERS).intersection(re.findall(r"\bmark\.(\w+)", ast.unparse(node)))
+    names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    markers = set(re.findall(r"\bmark\.(\w+)", ast.unparse(node))).intersection((*SERVICES, *LONG))
+    return markers.union(*(named.get(name, set()) for name in names))
 
 
 def _function(test: str) -> str:
@@ -99,14 +102,22 @@ def test_a_promise_is_proved_in_the_short_rings() -> None:
     assert not lines, "\n".join(lines)
 
 
-@pytest.mark.parametrize("markers", [("broker", "long"), ("fault",), ("spark",), ()])
-def test_rings_are_read_as_pytest_does(markers: tuple[str, ...]) -> None:
-    decorators = "".join(f"@pytest.mark.{name}\n" for name in markers)
-    (function,) = ast.parse(
-        f"{decorators}@pytest.mark.parametrize('a', [pytest.param(1, marks=pytest.mark.long)])\ndef f(a): ..."
-    ).body
-    assert isinstance(function, ast.FunctionDef)
-    assert ring_of(set().union(*map(_marks, function.decorator_list))) == ring_of(markers)
+@pytest.mark.parametrize(
+    ("module", "decorator", "ring"),
+    [
+        ("", "", QUICK_RING),
+        ("pytestmark = pytest.mark.broker", "", WHOLE_RING),
+        ("pytestmark = [pytest.mark.broker, pytest.mark.long]", "", LONG_RING),
+        ("pytestmark = pytest.mark.broker", "@pytest.mark.fault", LONG_RING),
+        ("needs = pytest.mark.spark\npytestmark = [needs]", "", WHOLE_RING),
+        ("", "@pytest.mark.parametrize('a', [pytest.param(1, marks=pytest.mark.long)])", QUICK_RING),
+    ],
+)
+def test_rings_are_read_as_pytest_does(module: str, decorator: str, ring: str) -> None:
+    """Of a table of which some rows are long, the others prove."""
+    source = f"{module}\n{decorator}\ndef test_it(a): ..."
+
+    assert _rings_of(source, "file") == {"file::test_it": ring}
 
 
 # --- Nothing is left out
