@@ -96,6 +96,7 @@ def test_ranges_and_offsets_have_the_form_of_users_and_spark() -> None:
         pytest.param({"is_set": 1}, "_Whole.is_set must be a boolean; got int", id="boolean-a-number"),
         pytest.param({"last": -2}, f"_Whole.last must be an integer from -1 to {2**63 - 1}; got -2", id="below-least"),
         pytest.param({"last": 1.0}, "_Whole.last must be an integer; got float", id="integer-a-fraction"),
+        pytest.param({"last": True}, "_Whole.last must be an integer; got bool", id="integer-a-boolean"),
         pytest.param({"options": {"a": None}}, "_Whole.options['a'] must be text; got NoneType", id="value-null"),
         pytest.param({"seconds": float("inf")}, "_Whole.seconds must be a number from 0 to", id="infinity"),
         pytest.param({"seconds": -1}, "_Whole.seconds must be a number from 0 to", id="negative"),
