@@ -175,6 +175,8 @@ def test_plan_only_starts_nothing(
         "warnings": ["PLAN ONLY: nothing was copied"],
     }  # fmt: skip
     assert "aged out" in missing["reason"]
+    # Airflow makes an event of each outlet that is left.
+    assert operator.outlets == []
     assert recording_spark.requests == []
     assert traces.files == []
     assert kafka.consume(target) == []
