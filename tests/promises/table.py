@@ -79,16 +79,15 @@ With `provenance="segments"` or `None` no header is added
 one named error before Spark starts
   tests/operators/test_bad_input.py::test_bad_input
 an expression that does not compile
-  tests/operators/test_kafka_to_kafka.py::test_a_bad_expression_fails_permanently
-  tests/jobs/test_batch.py::test_refuses_bad_expressions_before_writing
+  tests/jobs/test_batch.py::test_refuses_a_bad_expression_before_writing
 source offsets aged out; a source topic was recreated, or deleted
   tests/operators/test_bad_input.py::test_bad_input
-  tests/operators/test_kafka_to_kafka.py::test_a_retry_refuses_a_recreated_topic
+  tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
   tests/operators/test_bounded_copy.py::test_a_topic_that_is_created_again_while_its_job_starts_is_an_error
 the worker is killed while it creates a target
   tests/operators/test_create_target_topics.py::test_a_retry_finds_the_topic_made_or_makes_it_again
 a Spark task fails, or an executor is lost
-  tests/faults/test_lost_executor.py::test_a_lost_executor
+  tests/faults/test_killed.py::test_a_process_is_killed
   tests/jobs/writer/test_writer.py::test_a_second_attempt_writes_nothing_twice
 a record that the target refuses
   tests/jobs/test_batch.py::test_a_record_that_the_target_refuses_is_not_lost_in_silence
@@ -100,8 +99,8 @@ the worker is killed, the driver on its machine
   tests/jobs/test_worker_watchdog.py::test_a_job_ends_when_its_worker_is_dead
   tests/operators/test_available_now_submitted.py::test_a_driver_that_is_killed_in_the_middle_of_a_batch
 the worker is killed, the driver on YARN or Kubernetes
-  tests/yarn/test_cluster_mode.py::test_a_retry_takes_the_report_of_the_application_of_a_dead_worker
-  tests/kubernetes/test_cluster_mode.py::test_a_retry_finds_the_driver_of_a_dead_worker
+  tests/yarn/test_whole_way.py::test_a_copy_whose_worker_dies_and_one_that_is_deferred
+  tests/kubernetes/test_whole_way.py::test_a_login_by_a_secret_and_a_worker_that_dies
 an earlier try still lives, as after a suspension
   tests/jobs/test_late_drivers.py::test_a_driver_wakes_up_after_a_later_one_has_delivered
   tests/jobs/test_exactly_once.py::test_a_driver_whose_run_was_taken_over_is_fenced
@@ -113,13 +112,11 @@ the driver dies, or its report is lost
 the report names fewer records than there are
   tests/jobs/test_verdicts.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
 committed progress has expired
-  tests/jobs/test_exactly_once.py::test_progress_that_is_gone_is_replaced_by_the_headers
   tests/jobs/test_clears.py::test_progress_of_a_finished_piece_expires
 Airflow has lost the task's state
   tests/jobs/test_verdicts.py::test_a_retry_without_its_state_writes_nothing_twice
 the task is killed or times out
   tests/operators/test_kafka_to_kafka.py::test_a_killed_task_fails_and_its_next_try_completes_it
-  tests/yarn/test_cluster_mode.py::test_killing_the_task_kills_the_application
 brokers or logins have no transactions
   tests/clients/test_transaction_check.py::test_brokers_without_transactions
 the parameters of a retry render to other values
@@ -136,7 +133,6 @@ Change the target and clear the task: it then writes only what is missing
 If you leave the record out with `where` instead, everything is copied under a new `run_id`
   tests/operators/test_bounded_copy.py::test_a_clear_with_another_transform_writes_all_by_it
 are counted again by a second client
-  tests/operators/test_available_now.py::test_a_compacted_topic
   tests/jobs/test_batch.py::test_counts_compacted_offsets_as_gaps
   tests/hooks/test_kafka.py::test_counts_records_that_are_there
 Beyond that, `warnings` says that they were not counted
@@ -203,10 +199,9 @@ a timestamp below 0 and a header's name that is not UTF-8
 The plan says which way a copy takes, and why not the other
   tests/operators/test_passed_batches.py::test_a_plan_says_which_way_it_takes
 The target must not be compacted, and have `compression.type=producer`
-  tests/operators/test_passed_batches.py::test_a_compacted_target
-  tests/operators/test_passed_batches.py::test_another_compression
+  tests/operators/test_passed_batches.py::test_a_target_of_another_kind
 a warning of the result begins with `passes_batches=False`
-  tests/operators/test_passed_batches.py::test_a_compacted_target
+  tests/operators/test_passed_batches.py::test_a_target_of_another_kind
 Spark 3.5 has such a client
   tests/other_sparks/test_copies.py::test_batches_that_are_passed_on
 The checksum of each batch is verified
@@ -242,7 +237,7 @@ With `target_topic_expr` the job checks only the type of timestamps
 
 # Retries and clears
 Airflow retries a task only after errors that a retry can correct
-  tests/operators/test_kafka_to_kafka.py::test_a_bad_expression_fails_permanently
+  tests/operators/test_bad_input.py::test_bad_input
   tests/test_failure.py::test_a_final_error_is_final_to_airflow_and_keeps_its_name_and_cause
 is in Airflow's task state store, for each task instance
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
@@ -284,7 +279,7 @@ An asset event announces only places in the target that no event has announced
 The task needs READ on the target
   tests/operators/test_permissions.py::test_these_acls_are_enough
 `[state_store] default_retention_days` does not delete it
-  tests/state/test_run_state.py::test_what_a_clear_needs_is_never_deleted
+  tests/state/test_run_state.py::test_each_success_announces_what_it_delivered
   quick: rule
 If somebody deletes it nevertheless, the run is found by its mark at the target's brokers
   tests/operators/test_on_rerun.py::test_a_clear_without_the_state
@@ -298,7 +293,7 @@ counts only while these stay the same
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
   tests/core/test_run_protocol.py::test_each_single_change_changes_the_key
 or a `source_conn_id` that leads to another cluster, ends a retry with `DataLossError`
-  tests/operators/test_kafka_to_kafka.py::test_a_retry_refuses_a_recreated_topic
+  tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
 Clear the task to copy what is there now, or pass `fail_on_data_loss=False`
   tests/operators/test_bounded_copy.py::test_a_recreated_topic_is_copied_from_its_beginning
@@ -359,10 +354,10 @@ is in the ranges if it is committed when the check is made
 one error at the first check, before anything is deferred
   tests/sensors/test_offsets.py::test_bad_input_is_one_clear_error_at_once
 triggers and events hold the connection's id only
-  tests/triggers/test_condition.py::test_a_refused_login_fails_at_once_and_shows_no_secret
+  tests/triggers/test_condition.py::test_a_connection_that_cannot_be_used_ends_its_own_triggers
   tests/triggers/test_new_records.py::test_its_form_in_the_database_is_stable_and_without_secrets
 one sensor's failure is not another's
-  tests/triggers/test_condition.py::test_one_that_fails_takes_nothing_from_the_others
+  tests/triggers/test_condition.py::test_one_that_ends_takes_nothing_from_the_others
 the client is made again, and all continue to wait
   tests/triggers/test_condition.py::test_a_broker_that_goes_and_comes_back_is_waited_for
 within two intervals after the records arrive
@@ -371,7 +366,7 @@ a watcher announces every record, without overlaps
   tests/triggers/test_new_records.py::test_each_record_is_announced_once_over_restarts
   tests/e2e/test_triggerer.py::test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart
 A deleted topic, a hidden group or a damaged checkpoint fails only the sensor that asks for it
-  tests/triggers/test_condition.py::test_one_that_fails_takes_nothing_from_the_others
+  tests/triggers/test_condition.py::test_one_that_ends_takes_nothing_from_the_others
   tests/clients/test_broker_poll.py::test_what_a_login_may_not_see_fails_only_who_asks_for_it
   tests/triggers/test_shared_poll.py::test_an_answer_has_what_each_one_needs
 the same event, with the same number, is made again
@@ -383,7 +378,7 @@ OF_SECURITY = r"""
 task log, XCom, rendered fields, Airflow's database, Spark's UI and event log, arguments of processes
   tests/e2e/test_secrets.py::test_no_secret_where_it_does_not_belong
 a Secret that the driver's pod owns
-  tests/kubernetes/test_cluster_mode.py::test_a_login_goes_by_the_secret_only
+  tests/kubernetes/test_whole_way.py::test_a_login_by_a_secret_and_a_worker_that_dies
 the login and the key of the report's MAC, in files of mode 0600 on a disk
   tests/operators/test_job_bundle.py::test_secrets_are_in_secrets_only
   tests/operators/test_job_bundle.py::test_files_are_private_and_can_be_removed
@@ -395,7 +390,7 @@ Spark properties whose name or value contains one of these words
 
 # Files of a job
 in the worker's temporary folder, with mode 0700, as long as the task runs
-  tests/submission/test_spark_submission.py::test_logins_go_by_a_file_of_their_own
+  tests/submission/test_spark_submission.py::test_a_job_keeps_to_its_folder
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
 the keytab in the Extra of a Spark connection
   tests/submission/test_spark_submission.py::test_a_keytab_of_the_spark_connection
@@ -410,17 +405,15 @@ only refer to the file (`${file:<path>:<name>}`)
   tests/e2e/test_secrets.py::test_no_secret_where_it_does_not_belong
   tests/core/handoff/test_secret_references.py::test_secrets_are_referred_to
 No other file can be referred to
-  tests/clients/test_kafka_jvm.py::test_no_other_file_can_be_referred_to
+  tests/clients/test_kafka_jvm.py::test_the_client_reads_what_options_refer_to
   quick: local
 
 # Files on a cluster
 On a cluster the file of logins is sent by `--files`
-  tests/yarn/test_cluster_mode.py::test_a_job_in_cluster_mode_reports_back
-  tests/yarn/test_login_files.py::test_a_keytab_and_a_trust_store_reach_driver_and_executors
-  tests/standalone/test_client_mode.py::test_key_stores_are_found_where_the_executor_runs
+  tests/standalone/test_client_mode.py::test_both_logins_are_tokens
+  tests/yarn/test_whole_way.py::test_a_copy_whose_worker_dies_and_one_that_is_deferred
 stays, which has ended with the job. Nothing of the connection's login has been there
   tests/standalone/test_client_mode.py::test_both_logins_are_tokens
-  tests/yarn/test_job_token.py::test_driver_and_executors_log_in_by_the_token
 
 # Spark's UI and ports
 so it cannot end jobs, and gives no thread dumps and heap histograms
@@ -452,13 +445,14 @@ A changed jar is a `JarError`
   tests/toolchain/test_jars.py::test_a_jar_that_has_changed_is_refused
   quick: local
 a changed one is not used, and the job compiles the classes itself
-  tests/test_prepare_command.py::test_a_task_compiles_the_writer_where_its_jar_is_damaged
+  tests/toolchain/test_writer_jar.py::test_a_damaged_jar_is_not_used
+  quick: local
 A mirror by plain http
   tests/toolchain/test_settings.py::test_plain_http_is_for_hosts_that_are_named
   quick: rule
 of the worker does not decide who can write
   tests/jobs/test_hadoop_files.py::test_what_is_written_is_nobody_elses
-  tests/submission/test_spark_submission.py::test_others_may_not_write_what_spark_writes
+  tests/submission/test_spark_submission.py::test_a_job_keeps_to_its_folder
 are read only if they are regular files, up to 16 MiB
   tests/jobs/test_hadoop_files.py::test_a_file_that_has_no_end_is_not_read
   tests/state/test_checkpoint.py::test_a_file_that_has_no_end_is_not_read
@@ -479,7 +473,6 @@ The secrets of a connection are masked in Airflow's logs, except those shorter t
 # What a record cannot do
 A line without it is no event, and only the first start counts
   tests/hooks/test_job_run.py::test_quoted_data_is_no_event
-  tests/hooks/test_job_run.py::test_an_application_starts_once
   tests/hooks/test_job_run.py::test_the_token_of_events_is_not_in_the_log
   quick: local
 the application that is waited for or killed is the one that `spark-submit` named before the driver ran
@@ -488,7 +481,7 @@ the application that is waited for or killed is the one that `spark-submit` name
   quick: local
 can forge what the log says of progress, and nothing else
   tests/jobs/test_progress.py::test_a_worker_follows_the_file
-  tests/operators/test_job_bundle.py::test_only_the_jobs_own_report_counts
+  tests/operators/test_job_bundle.py::test_a_report_is_judged_in_another_task
 what it cannot read is left out with a warning
   tests/clients/test_edge_timestamps.py::test_a_record_that_cannot_be_unpacked_is_left_out_with_a_warning
 A source record may have a header that looks like the provenance header of another record
@@ -497,7 +490,7 @@ A source record may have a header that looks like the provenance header of anoth
 
 # What a writer to the report's location cannot do
 or a changed one, is a `JobReportForgedError`, and a retry asks the target what was delivered
-  tests/operators/test_job_bundle.py::test_only_the_jobs_own_report_counts
+  tests/operators/test_job_bundle.py::test_a_report_is_judged_in_another_task
   tests/hooks/test_job_run.py::test_a_forged_report_is_an_error
 It is not in the log, the events, XCom or the report
   tests/hooks/test_job_run.py::test_the_key_of_the_report_is_nowhere_else
@@ -548,7 +541,6 @@ a `-D` option with the name of a secret in `spark.driver.extraJavaOptions` or `d
 One test runs real jobs in a real Airflow against a secured broker, and then searches for secrets
   tests/e2e/test_secrets.py::test_no_secret_where_it_does_not_belong
 The same search runs around jobs on a real YARN
-  tests/yarn/test_job_token.py::test_driver_and_executors_log_in_by_the_token
   tests/standalone/test_client_mode.py::test_both_logins_are_tokens
 the search finds what is planted
   tests/e2e/test_secret_search.py::test_every_form_is_found
@@ -582,13 +574,13 @@ DelegationTokenExpirySensor
 DelegationTokenHook
   tests/hooks/test_delegation_token.py::test_from_its_making_to_its_end
 DriverPodTrigger
-  tests/kubernetes/test_cluster_mode.py::test_a_deferred_copy_holds_no_worker
+  tests/e2e/test_deferred.py::test_runs_in_a_row_a_clear_and_an_end
 ExpireDelegationTokensOperator
-  tests/operators/test_delegation_token.py::test_expired_at_once
+  tests/operators/test_delegation_token.py::test_a_further_try_ends_what_an_earlier_one_left
 KafkaConditionTrigger
   tests/triggers/test_condition.py::test_two_hundred_wake_within_two_rounds_over_one_client
 KafkaHook
-  tests/hooks/test_kafka.py::test_returns_the_offsets_of_each_partition
+  tests/hooks/test_kafka.py::test_returns_the_state_of_each_topic
 KafkaNewRecordsSensor
   tests/sensors/test_offsets.py::test_what_is_new_is_ready_to_be_replayed
 KafkaNewRecordsTrigger
@@ -606,7 +598,7 @@ RenewDelegationTokensOperator
 ReplayOffsetRangesOperator
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
 SparkApplicationTrigger
-  tests/yarn/test_cluster_mode.py::test_a_deferred_copy_holds_no_worker
+  tests/yarn/test_whole_way.py::test_a_copy_whose_worker_dies_and_one_that_is_deferred
 SparkJobHook
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
 TranslateGroupOffsetsOperator
@@ -618,7 +610,7 @@ TranslateGroupOffsetsOperator
 MASTERS = _read(
     """
 k8s
-  tests/kubernetes/test_cluster_mode.py::test_a_copy_on_two_executors
+  tests/kubernetes/test_whole_way.py::test_a_login_by_a_secret_and_a_worker_that_dies
 local
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
 local-cluster[
@@ -626,7 +618,7 @@ local-cluster[
 spark://
   tests/standalone/test_client_mode.py::test_both_logins_are_tokens
 yarn
-  tests/yarn/test_cluster_mode.py::test_a_job_in_cluster_mode_reports_back
+  tests/yarn/test_whole_way.py::test_a_copy_whose_worker_dies_and_one_that_is_deferred
 """
 )
 
@@ -635,10 +627,8 @@ SPARKS = _read(
     """
 3.5.7
   tests/other_sparks/test_copies.py::test_a_replay
-  tests/other_sparks/test_copies.py::test_a_stream
 4.2.0
   tests/other_sparks/test_copies.py::test_a_replay
-  tests/other_sparks/test_copies.py::test_a_stream
 """
 )
 
@@ -711,7 +701,7 @@ CheckpointInUseError
 CheckpointMissingError
   tests/sensors/test_offsets.py::test_bad_input_is_one_clear_error_at_once
 ClassArchiveError
-  tests/toolchain/test_class_archive.py::test_a_jvm_that_writes_none_is_named
+  tests/toolchain/test_class_archive.py::test_what_no_jvm_starts_with_is_not_kept
 ConcurrentRunsError
   tests/sensors/test_offsets.py::test_two_runs_at_a_time_do_not_find_the_same
 ConnectionConfigError
@@ -719,15 +709,15 @@ ConnectionConfigError
 ConsumerGroupActiveError
   tests/operators/test_consumer_group.py::test_an_active_group_gets_nothing
 ConsumerGroupError
-  tests/operators/test_available_now.py::test_a_group_with_members_is_refused_before_anything_starts
+  tests/clients/test_consumer_group.py::test_a_group_with_members_is_refused_by_name
 DataLossError
   tests/operators/test_bad_input.py::test_bad_input
 DelegationTokenError
-  tests/operators/test_delegation_token_failures.py::test_a_broker_without_tokens
+  tests/hooks/test_delegation_token.py::test_each_failure_is_named_in_time
 DelegationTokenExpiredError
   tests/hooks/test_delegation_token.py::test_a_token_that_has_ended
 DelegationTokenNotUsableError
-  tests/hooks/test_delegation_token_logins.py::test_a_token_that_brokers_do_not_take
+  tests/hooks/test_delegation_token.py::test_a_token_that_brokers_do_not_take
 DeliveryError
   tests/jobs/test_verdicts.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
 DuplicateRecordsError
@@ -736,7 +726,7 @@ EarlierJobUnknownError
   tests/hooks/test_earlier_job.py::test_it_does_not_go_on_without_an_answer
   quick: local
 ExpressionError
-  tests/operators/test_kafka_to_kafka.py::test_a_bad_expression_fails_permanently
+  tests/jobs/test_batch.py::test_refuses_a_bad_expression_before_writing
 GroupOffsetsError
   tests/operators/test_consumer_group.py::test_bad_input
 InvalidInputError
@@ -755,13 +745,13 @@ JobFolderError
 JobKilledError
   tests/operators/test_kafka_to_kafka.py::test_a_killed_task_fails_and_its_next_try_completes_it
 JobReportForgedError
-  tests/operators/test_job_bundle.py::test_only_the_jobs_own_report_counts
+  tests/operators/test_job_bundle.py::test_a_report_is_judged_in_another_task
 JobReportMissingError
   tests/operators/test_kafka_to_kafka.py::test_a_driver_that_dies_without_a_report
 JobTokenEndedError
   tests/operators/test_job_token.py::test_a_token_that_somebody_ends_is_named
 LocalServiceError
-  tests/testing/test_kafka_broker.py::test_a_port_that_is_taken_is_an_error
+  tests/testing/test_kafka_broker.py::test_a_broker_that_cannot_start_gives_the_reason
 OffsetRangeError
   tests/operators/test_bad_input.py::test_bad_input
 OpenTransactionError
