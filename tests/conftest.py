@@ -59,7 +59,6 @@ _SERVICES = {
     "standalone_cluster": "standalone",
     "shop": "shop",
     "secured_broker": "secured brokers",
-    "authorizing_broker": "secured brokers",
     "misconfigured_broker": "secured brokers",
     "broker_without_tokens": "secured brokers",
 }
