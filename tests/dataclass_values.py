@@ -75,7 +75,7 @@ def _dataclass(kind: Any, of_fields: Mapping[str, st.SearchStrategy[Any]]) -> st
     given = {**{name: of for (of_kind, name), of in _FIELDS.items() if of_kind is kind}, **of_fields}
     drawn = st.fixed_dictionaries(
         {
-            f.name: given[f.name] if f.name in given else _values(hints[f.name], f.metadata.get("least", 0))
+            f.name: given[f.name] if f.name in given else _values(hints[f.name], f.metadata.get("minimum", 0))
             for f in fields(kind)
         }
     )

@@ -82,7 +82,6 @@ class CertificateAuthority:
         common_name: str,
         *,
         hosts: Sequence[str] = LOCAL_HOSTS,
-        valid_from: datetime | None = None,
         valid_until: datetime | None = None,
         password: str | None = None,
         rsa_key: bool = False,
@@ -91,7 +90,6 @@ class CertificateAuthority:
 
         :param common_name: a name that is also a good file name, such as ``"broker"`` or ``"alice"``
         :param hosts: the names and IP addresses under which a client may reach the server
-        :param valid_from: in the future for a certificate that is not yet valid
         :param valid_until: in the past for an expired certificate
         :param password: encrypts ``key_pem``
         :param rsa_key: an RSA key of 2048 bits instead of one on the curve P-256
@@ -99,7 +97,6 @@ class CertificateAuthority:
         issued = self._authority.issue_cert(
             *hosts,
             common_name=common_name,
-            not_before=valid_from,
             not_after=valid_until,
             key_type=trustme.KeyType.RSA if rsa_key else trustme.KeyType.ECDSA,
         )

@@ -124,10 +124,6 @@ class IdentityProvider(ManagedServer):
         """Refuse this client from now on. Its earlier tokens stay valid until they expire."""
         self._revoked.add(client_id)
 
-    def restore(self, client_id: str) -> None:
-        """Undo :meth:`revoke`."""
-        self._revoked.discard(client_id)
-
     def token(self, client_id: str, *, life: int | None = None, **claims: object) -> str:
         """Return a token as the endpoint does, without a request; it is not counted.
 
