@@ -241,7 +241,7 @@ Airflow retries a task only after errors that a retry can correct
   tests/test_failure.py::test_a_final_error_is_final_to_airflow_and_keeps_its_name_and_cause
 is in Airflow's task state store, for each task instance
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
-  tests/e2e/test_example_dags.py::test_each_expanded_replay_copies_its_own_ranges
+  tests/operators/test_bounded_copy.py::test_operators_that_one_task_calls_do_their_own_work
 A retry of a batch or a replay carries out the plan of the first try that was submitted
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
 the retry returns its result without starting Spark
@@ -364,7 +364,7 @@ within two intervals after the records arrive
   tests/triggers/test_condition.py::test_two_hundred_wake_within_two_rounds_over_one_client
 a watcher announces every record, without overlaps
   tests/triggers/test_new_records.py::test_each_record_is_announced_once_over_restarts
-  tests/e2e/test_triggerer.py::test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart
+  tests/e2e/test_airflow.py::test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart
 A deleted topic, a hidden group or a damaged checkpoint fails only the sensor that asks for it
   tests/triggers/test_condition.py::test_one_that_ends_takes_nothing_from_the_others
   tests/clients/test_broker_poll.py::test_what_a_login_may_not_see_fails_only_who_asks_for_it
@@ -574,7 +574,7 @@ DelegationTokenExpirySensor
 DelegationTokenHook
   tests/hooks/test_delegation_token.py::test_from_its_making_to_its_end
 DriverPodTrigger
-  tests/e2e/test_deferred.py::test_runs_in_a_row_a_clear_and_an_end
+  tests/kubernetes/test_deferred_copy.py::test_a_trigger_follows_the_driver
 ExpireDelegationTokensOperator
   tests/operators/test_delegation_token.py::test_a_further_try_ends_what_an_earlier_one_left
 KafkaConditionTrigger
@@ -592,7 +592,7 @@ KafkaToKafkaAvailableNowOperator
   tests/operators/test_available_now_submitted.py::test_nothing_is_left_behind
 KafkaToKafkaBatchOperator
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
-  tests/e2e/test_backfill.py::test_every_record_of_three_backfilled_hours_lands_in_exactly_one_window
+  tests/e2e/test_airflow.py::test_every_record_of_the_backfilled_hours_lands_in_exactly_one_window
 RenewDelegationTokensOperator
   tests/operators/test_delegation_token.py::test_by_what_a_sensor_returned
 ReplayOffsetRangesOperator
