@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PROCESSES ?= 3
+PROCESSES ?= 4
+MINUTES ?= 8
 READY := $(VENV)/.ready
 PACKAGE := airflow_provider_kafka_spark
 
@@ -17,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc chromium demo demo-ui docs test test-fast test-long breakages faults check format bench errors-page constraints clean
+.PHONY: help setup java kdc chromium demo demo-ui docs test test-fast test-long test-touched breakages faults check format bench errors-page constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +62,9 @@ test-fast: $(READY) java ## Run the tests that need no broker, no Spark and no A
 test-long: setup ## Run what the other tests prove once in full: all clusters, versions, examples and faults (an hour)
 	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m tests.run long
+
+test-touched: setup ## Run those parts of the long ring whose code was changed in the last hours, as far as MINUTES go
+	@$(BIN)/python -m tests.touched --minutes $(MINUTES)
 
 breakages: setup ## Break the code in forty places, one after the other, and see that a test fails for each
 	@$(BIN)/python -m tests.breakages.run

@@ -40,7 +40,28 @@ class Part:
 
 
 #: In the order in which they are run: the shortest first, so that most fit.
-PARTS: tuple[Part, ...] = ()
+PARTS = (
+    Part("searches of the rules", ("tests/core", "tests/model"), (f"{_PACKAGE}/core/*", "docs/*/run-protocol.md"), 1),
+    Part("standalone", ("tests/standalone",), (f"{_PACKAGE}/submission/*", f"{_PACKAGE}/hooks/spark_job.py"), 2),
+    Part("executors", ("tests/jobs",), (f"{_PACKAGE}/jobs/*",), 2),
+    Part(
+        "tools",
+        ("tests/testing", "tests/clients", "tests/test_prepare_command.py", "tests/test_provider.py"),
+        (f"{_PACKAGE}/testing/*", f"{_PACKAGE}/toolchain/*", f"{_PACKAGE}/clients/kafka_jvm.py", "setup.*"),
+        4,
+    ),
+    Part("other Sparks", ("tests/other_sparks",), (f"{_PACKAGE}/jobs/*", f"{_PACKAGE}/toolchain/*"), 4),
+    Part("YARN", ("tests/yarn",), (f"{_PACKAGE}/submission/yarn*", f"{_PACKAGE}/triggers/spark_application.py"), 8),
+    Part(
+        "Kubernetes",
+        ("tests/kubernetes",),
+        (f"{_PACKAGE}/submission/kubernetes*", f"{_PACKAGE}/core/driver_pod.py"),
+        8,
+    ),
+    Part("faults", ("tests/faults",), (f"{_PACKAGE}/jobs/run_ownership.py", f"{_PACKAGE}/jobs/writer/*"), 8),
+    Part("operators", ("tests/operators",), (f"{_PACKAGE}/operators/*",), 15),
+    Part("a real Airflow", ("tests/e2e",), ("dags/*", f"{_PACKAGE}/triggers/*", f"{_PACKAGE}/sensors/*"), 15),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
