@@ -22,6 +22,7 @@ from xml.etree import ElementTree
 
 from airflow_provider_kafka_spark.toolchain.process_group import end_group
 from tests.breakages.table import BREAKAGES, Breakage
+from tests.rings import EXPRESSIONS, WHOLE_RING
 
 _CHECKOUT = Path(__file__).parents[2]
 #: What tests look at, and nothing that was built or fetched.
@@ -132,7 +133,7 @@ def _run(folder: Path, tests: Sequence[str], seconds: float, *, stops_early: boo
         "PATH": f"{_CHECKOUT / '.venv' / 'bin'}:{os.environ.get('PATH', '')}",
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}"]
-    command += [*(["--exitfirst"] if stops_early else []), *tests]
+    command += ["-m", EXPRESSIONS[WHOLE_RING], *(["--exitfirst"] if stops_early else []), *tests]
     with (folder / "output.txt").open("w+") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

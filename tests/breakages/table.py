@@ -42,7 +42,7 @@ BREAKAGES = (
         "airflow_provider_kafka_spark/core/resolve.py",
         'return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]',
         "return start, [MissingRange(gone, '')][:0]",
-        ["tests/core/test_resolve.py::test_aged_out_records_are_an_error"],
+        ["tests/core/test_resolve.py::test_aged_out_records_are_an_error_unless_their_loss_is_permitted"],
     ),
     Breakage(
         "recreated-source-accepted",
@@ -50,7 +50,7 @@ BREAKAGES = (
         "airflow_provider_kafka_spark/core/plan.py",
         "if now is not None and now != topic_id:",
         "if now is not None and not now:",
-        ["tests/core/test_plan.py::test_a_recreated_topic_is_data_loss"],
+        ["tests/core/test_plan.py::test_other_records_at_the_same_offsets_are_data_loss"],
     ),
     Breakage(
         "delivery-key-ignores-the-filter-by-keys",
@@ -405,7 +405,7 @@ BREAKAGES = (
         "airflow_provider_kafka_spark/submission/spark_submission.py",
         "        if self._started_id is None:\n",
         "        if started is not None:\n",
-        ["tests/hooks/test_job_run.py::test_an_application_starts_once"],
+        ["tests/hooks/test_job_run.py::test_quoted_data_is_no_event"],
     ),
     # toolchain
     Breakage(
@@ -471,7 +471,7 @@ BREAKAGES = (
         "airflow_provider_kafka_spark/coverage_page/coverage.js",
         'for (const state of ["running", "failed", "lost"]) {',
         'for (const state of ["running", "lost"]) {',
-        ["tests/coverage_page/test_coverage_module.py::test_each_state_of_a_range"],
+        ["tests/coverage_page/test_coverage_module.py::test_what_a_failed_task_has_not_delivered_is_to_be_cleared"],
     ),
     Breakage(
         "flag-not-parsed",
@@ -495,7 +495,7 @@ BREAKAGES = (
         "airflow_provider_kafka_spark/connection_type.py",
         '_PATH_OR_TEXT.format("/etc/ssl/copier.key"), {"format": "password"}),',
         '_PATH_OR_TEXT.format("/etc/ssl/copier.key"), {"format": "multiline"}),',
-        ["tests/clients/test_connection_check.py::test_secrets_are_typed_unseen"],
+        ["tests/clients/test_connection_check.py::test_the_form_is_airflows_and_ours"],
     ),
     Breakage(
         "proof-overlooks-a-double",

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.breakages.table import BREAKAGES, Breakage
+from tests.rings import LONG
 
 _CHECKOUT = Path(__file__).parents[2]
 _PACKAGE = "airflow_provider_kafka_spark"
 #: Marks of tests that `make test` does not run, or that take minutes.
-_NOT_FOR_THIS = {"long", "fault", "kubernetes"}
+_NOT_FOR_THIS = {*LONG, "kubernetes"}
 #: Where a breakage has to be: every folder with code that runs, and the modules beside them.
 _FOLDERS = {
     *("core", "clients", "hooks", "jobs", "operators", "sensors", "triggers", "state", "submission", "toolchain"),
@@ -68,10 +69,11 @@ def _tests_of(file: str) -> dict[str, set[str]]:
 
 
 def _marks(expressions: list[ast.expr]) -> set[str]:
-    """``pytest.mark.NAME``, also within a list and with arguments."""
+    """``pytest.mark.NAME``, also within a list and with arguments. A case of a table may be long; it is not run."""
     return {
         node.attr
         for expression in expressions
+        if not ast.unparse(expression).startswith("pytest.mark.parametrize(")
         for node in ast.walk(expression)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pytest.mark"
     }
