@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from tests.outcome import OUTCOME_VARIABLE
 from tests.rings import EXPRESSIONS, QUICK_RING
 
 MOST_FLAKY = 3
+#: An interrupted run ends its services.
+_END_SECONDS = 60
 _TESTS_FAILED = 1
 
 #: Of each failed test, by its name: its ring and the text of its failure.
@@ -38,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
         return 2
     processes = os.environ.get("PROCESSES", "")
     side_by_side = [f"--numprocesses={processes}", "--dist=loadgroup", "--no-loadscope-reorder"] if processes else []
+    # As by Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code, failures = _pytest([*side_by_side, "-m", EXPRESSIONS[argv[0]], *argv[1:]])
     if code != _TESTS_FAILED or not failures:
         return code
@@ -68,11 +73,17 @@ def _pytest(arguments: Sequence[str]) -> tuple[int, Failures]:
     """Run pytest; its exit code, and what failed."""
     with tempfile.TemporaryDirectory(prefix="tests-outcome-") as folder:
         outcome = Path(folder) / "outcome.json"
-        code = subprocess.run(
-            [sys.executable, "-m", "pytest", *arguments],
-            env={**os.environ, OUTCOME_VARIABLE: str(outcome)},
-            check=False,
-        ).returncode
+        environment = {**os.environ, OUTCOME_VARIABLE: str(outcome)}
+        process = subprocess.Popen([sys.executable, "-m", "pytest", *arguments], env=environment)
+        try:
+            code = process.wait()
+        except BaseException:
+            # It then ends what its tests have started.
+            process.send_signal(signal.SIGINT)
+            process.wait(_END_SECONDS)
+            raise
+        finally:
+            process.kill()
         return code, json.loads(outcome.read_text()) if outcome.exists() else {}
 
 
@@ -90,4 +101,7 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +109,32 @@ def test_hangs():
     assert code == 1
     assert "Timeout (>2.0s)" in output
     assert "# the child" in output.partition("Child processes at the time limit:")[2].partition("Stack")[0]
+
+
+def test_an_interrupted_run_ends_its_tests(tmp_path: Path) -> None:
+    """And those clean up."""
+    (tmp_path / "pytest.ini").write_text(_CONFIGURATION)
+    (tmp_path / "test_it.py").write_text(
+        """
+import time, pathlib
+def test_waits():
+    pathlib.Path("started").touch()
+    try:
+        time.sleep(60)
+    finally:
+        pathlib.Path("cleaned").touch()
+"""
+    )
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PROCESSES": ""}
+    process = subprocess.Popen([sys.executable, "-m", "tests.run", QUICK_RING], cwd=tmp_path, env=environment)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "started").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.terminate()
+
+    assert process.wait(60) == 130
+    assert (tmp_path / "cleaned").exists()
 
 
 def test_no_test_is_in_two_rings_or_in_none() -> None:
