@@ -305,7 +305,7 @@ def test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart(scene: Scene, sho
     """
     airflow, broker = scene.airflow, shop.broker
     # Not before, since Airflow on SQLite may fail a sensor that is rescheduled often.
-    unpause(airflow, "waiting", "woken")
+    unpause(airflow, "waiting")
     run = until(airflow, lambda: _runs(airflow, "waiting"), "a run of the DAG 'waiting'")[0]
     until(
         airflow,

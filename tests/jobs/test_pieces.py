@@ -39,20 +39,23 @@ def test_each_piece_goes_on_from_its_own_progress(
     assert before > 0
 
 
-def test_many_ranges_in_many_pieces(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+def test_many_ranges_in_many_pieces(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More pieces than fit into one transaction of progress, which has one group for each here."""
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.run_ownership._GROUPS_OF_TRANSACTION", 10)
     source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(560))
-    ranges = [f"{source}:0:{start}:{start + 9}" for start in range(0, 560, 10)]
+    kafka_broker.produce(source, numbered(120))
+    ranges = [f"{source}:0:{start}:{start + 9}" for start in range(0, 120, 10)]
     spans = plan_spans(OffsetRanges.parse(ranges), 5)
 
     report = run_copy(ranges, topic=target, spans=spans, preserve_order=False)
     again = run_copy(ranges, topic=target, spans=spans, preserve_order=False, is_retry=True)
 
-    assert numbers(kafka_broker, target) == [i for i in range(560) if i % 10 < 9]
-    assert [r.records_written for r in report.ranges] == [9] * 56
-    assert len(report.progress_groups) == 112
-    assert again.delivered_before == 504
+    assert numbers(kafka_broker, target) == [i for i in range(120) if i % 10 < 9]
+    assert [r.records_written for r in report.ranges] == [9] * 12
+    assert len(report.progress_groups) == 24
+    assert again.delivered_before == 108
     assert again.ranges == report.ranges
 
 

@@ -63,5 +63,6 @@ def announced(triggering_asset_events: Any = None) -> list[dict[str, Any]]:
     return announced_ranges(triggering_asset_events[ARRIVED])
 
 
-with DAG("woken", schedule=[ARRIVED]):
+# Airflow starts the watchers of a DAG when it reads its file, and not those of a DAG that is paused then.
+with DAG("woken", schedule=[ARRIVED], is_paused_upon_creation=False):
     announced()
