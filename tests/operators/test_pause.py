@@ -59,7 +59,8 @@ class Consumers:
 @pytest.fixture
 def topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str]:
     source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"%d" % i) for i in range(RECORDS)])
+    records = [Record(value=b"%d" % i) for i in range(RECORDS)]
+    kafka.produce(source, records, {"batch.num.messages": 100, "linger.ms": 1_000})
     return source, target
 
 
@@ -107,10 +108,13 @@ def test_nothing_is_sent_while_the_group_is_behind(
     in_process_spark: InProcessSpark,
     tmp_path: Any,
     capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     kind: str,
     delivery: str,
 ) -> None:
     """And no transaction is open meanwhile, so the group can catch up."""
+    # Otherwise batches of a hundred small records are read record by record.
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.LEAST_BYTES", 0)
     given = paused(consumers, topics=[topics[0]], delivery=delivery)
     operator: Any
     if kind == "stream":
