@@ -1,11 +1,12 @@
-"""Processes that are killed while a copy runs: nothing is lost or doubled. In short an executor, the driver with its
-open transactions, and in full the same on other Sparks and with batches that are passed on.
+"""Processes that are killed while a copy runs: nothing is lost or doubled. In short an executor, in both deliveries,
+and the driver with its open transactions; in full the same on other Sparks and with batches that are passed on.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,9 @@ def _of_stream(fault: Fault, delivery: Delivery = EXACTLY_ONCE) -> Case:
     return Case(fault, Kind.STREAM, Layout.IN_ORDER, delivery, Master.LOCAL, Brokers.ONE)
 
 
-_SHORT = ((OWN, _ON_EXECUTORS), (OWN, _of_stream(Fault.DRIVER_KILLED, BATCHES)))
+#: The job fails, and the retry writes only what is missing.
+_AT_LEAST_ONCE = replace(_ON_EXECUTORS, kind=Kind.COPY, layout=Layout.IN_ORDER, delivery=Delivery.AT_LEAST_ONCE)
+_SHORT = ((OWN, _ON_EXECUTORS), (OWN, _AT_LEAST_ONCE), (OWN, _of_stream(Fault.DRIVER_KILLED, BATCHES)))
 _LONG = (
     (OWN, _of_stream(Fault.DRIVER_KILLED, Delivery.BATCHES_AT_LEAST_ONCE)),
     *((version, _ON_EXECUTORS) for version in OTHER_SPARKS),

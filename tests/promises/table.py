@@ -178,7 +178,7 @@ uses the same writer without transactions
   tests/jobs/test_exactly_once.py::test_at_least_once_leaves_no_progress
   tests/promises/test_deliveries.py::test_a_copy_and_its_retry
 So does an executor that is killed, for which Spark blames the task
-  tests/faults/test_lost_executor.py::test_a_lost_executor
+  tests/faults/test_killed.py::test_a_process_is_killed
 the task fails with `DuplicateRecordsError`. With `allow_duplicates=True` the result reports them
   tests/jobs/test_verdicts.py::test_a_duplicate_is_found_by_every_further_try
 A retry reads the target back by the provenance header and writes only what is missing
