@@ -1,8 +1,8 @@
-"""A real Airflow with all its parts, which runs several DAGs at once: a backfill, the form of an incident with its
-approval, four tasks that end in one moment, sensors and a watcher through the triggerer, and the form of a connection.
+"""A real Airflow with all its parts: a backfill and a clear, four tasks that end in one moment, and the form of a
+connection; in full also the form of an incident with its approval, and sensors and a watcher through the triggerer.
 
 What only this proves: that scheduler, API server, task supervisors and triggerer do with our operators and triggers
-what ``dag.test()`` and the tests' fakes do. It starts Airflow twice, and runs six Spark jobs.
+what ``dag.test()`` and the tests' fakes do.
 """
 
 from __future__ import annotations
@@ -89,14 +89,11 @@ class Scene:
     first: datetime
     #: The hour of the incident.
     hour: datetime
-    by_window: Incident
-    rejected: Incident
-    nothing: Incident
 
 
 @pytest.fixture(scope="module")
 def scene(shop: Shop, airflow_home: AirflowHome) -> Iterator[Scene]:
-    """Everything runs at once. At the end no process is left."""
+    """At the end no process is left."""
     for name in (WAITED, WATCHED):
         if name in shop.broker.topics():
             shop.broker.delete_topic(name)
@@ -110,11 +107,8 @@ def scene(shop: Shop, airflow_home: AirflowHome) -> Iterator[Scene]:
         airflow = AirflowStandalone(home)
     with airflow:
         # Not before: a scheduler that is there first starts tasks for which there is no API server yet.
-        unpause(airflow, BACKFILLED, INCIDENT)
-        window = {"start": hour.isoformat(), "end": (hour + timedelta(hours=1)).isoformat()}
-        by_window = Incident(airflow, **window, where="offset % 2 = 0", pace=5000)
-        rejected = Incident(airflow, ranges=["orders:0:10:20", "orders:1:0:5"])
-        yield Scene(airflow, first, hour, by_window, rejected, Incident(airflow, end=window["end"]))
+        unpause(airflow, BACKFILLED)
+        yield Scene(airflow, first, hour)
     assert mark.alive() == []
 
 
@@ -237,15 +231,23 @@ def _ended_well(airflow: AirflowStandalone, dag: str, kind: str) -> list[str]:
     return list(states)
 
 
+@pytest.mark.long
 def test_a_form_a_plan_an_approval_and_exactly_that_replay(scene: Scene, shop: Shop) -> None:
     """As a person fills the form in and approves the plan. Another one rejects it, and a form without records fails."""
-    by_window, rejected = scene.by_window, scene.rejected
+    airflow, window = (
+        scene.airflow,
+        {"start": scene.hour.isoformat(), "end": (scene.hour + timedelta(hours=1)).isoformat()},
+    )
+    unpause(airflow, INCIDENT)
+    by_window = Incident(airflow, start=scene.hour.isoformat(), end=end, where="offset % 2 = 0", pace=5000)
+    rejected = Incident(airflow, ranges=["orders:0:10:20", "orders:1:0:5"])
+    nothing = Incident(airflow, end=end)
     for incident in (by_window, rejected):
         incident.wait_for("approve", "awaiting_input", "deferred")
     # Airflow 3.3.2 fails a task whose answer comes before its scheduler knows that the process has ended.
     time.sleep(_READING_SECONDS)
     seen, seen_ranges = by_window.question(), rejected.question()
-    scene.nothing.wait_for("plan_window", "failed")
+    nothing.wait_for("plan_window", "failed")
     before = len(shop.broker.consume("orders_replay"))
     by_window.answer("Approve")
     rejected.answer("Reject")
@@ -299,6 +301,7 @@ def test_the_form_of_a_connection(scene: Scene, shop: Shop) -> None:
     assert list(meta["extra_fields"])[:3] == ["security_protocol", "sasl_mechanism", "ssl_ca"]
 
 
+@pytest.mark.long
 def test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart(scene: Scene, shop: Shop) -> None:
     """Deferred sensors end as they would by poking; the watcher announces every record once, those too that arrive
     while there is no triggerer.

@@ -1,5 +1,5 @@
-"""Processes that are killed while a copy runs: nothing is lost or doubled. In short an executor, in both deliveries,
-and the driver with its open transactions; in full the same on other Sparks and with batches that are passed on.
+"""Processes that are killed while a copy runs: nothing is lost or doubled. In short an executor, in both deliveries;
+in full also the driver with its open transactions, other Sparks, and batches that are passed on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.services.other_spark import OTHER_SPARKS, spark_home_of
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 OWN = None
-EXACTLY_ONCE, BATCHES = Delivery.EXACTLY_ONCE, Delivery.BATCHES
+EXACTLY_ONCE = Delivery.EXACTLY_ONCE
 _ON_EXECUTORS = Case(
     Fault.EXECUTOR_KILLED, Kind.REPLAY, Layout.MANY_RANGES, EXACTLY_ONCE, Master.EXECUTORS, Brokers.ONE
 )
@@ -34,8 +34,9 @@ def _of_stream(fault: Fault, delivery: Delivery = EXACTLY_ONCE) -> Case:
 
 #: The job fails, and the retry writes only what is missing.
 _AT_LEAST_ONCE = replace(_ON_EXECUTORS, kind=Kind.COPY, layout=Layout.IN_ORDER, delivery=Delivery.AT_LEAST_ONCE)
-_SHORT = ((OWN, _ON_EXECUTORS), (OWN, _AT_LEAST_ONCE), (OWN, _of_stream(Fault.DRIVER_KILLED, BATCHES)))
+_SHORT = ((OWN, _ON_EXECUTORS), (OWN, _AT_LEAST_ONCE))
 _LONG = (
+    (OWN, _of_stream(Fault.DRIVER_KILLED, Delivery.BATCHES)),
     (OWN, _of_stream(Fault.DRIVER_KILLED, Delivery.BATCHES_AT_LEAST_ONCE)),
     *((version, _ON_EXECUTORS) for version in OTHER_SPARKS),
     *((version, _of_stream(Fault.JVM_KILLED)) for version in OTHER_SPARKS),

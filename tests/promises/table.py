@@ -364,7 +364,6 @@ within two intervals after the records arrive
   tests/triggers/test_condition.py::test_two_hundred_wake_within_two_rounds_over_one_client
 a watcher announces every record, without overlaps
   tests/triggers/test_new_records.py::test_each_record_is_announced_once_over_restarts
-  tests/e2e/test_airflow.py::test_sensors_wake_up_and_a_watcher_goes_on_after_a_restart
 A deleted topic, a hidden group or a damaged checkpoint fails only the sensor that asks for it
   tests/triggers/test_condition.py::test_one_that_ends_takes_nothing_from_the_others
   tests/clients/test_broker_poll.py::test_what_a_login_may_not_see_fails_only_who_asks_for_it
