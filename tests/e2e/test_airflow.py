@@ -234,10 +234,7 @@ def _ended_well(airflow: AirflowStandalone, dag: str, kind: str) -> list[str]:
 @pytest.mark.long
 def test_a_form_a_plan_an_approval_and_exactly_that_replay(scene: Scene, shop: Shop) -> None:
     """As a person fills the form in and approves the plan. Another one rejects it, and a form without records fails."""
-    airflow, window = (
-        scene.airflow,
-        {"start": scene.hour.isoformat(), "end": (scene.hour + timedelta(hours=1)).isoformat()},
-    )
+    airflow, end = scene.airflow, (scene.hour + timedelta(hours=1)).isoformat()
     unpause(airflow, INCIDENT)
     by_window = Incident(airflow, start=scene.hour.isoformat(), end=end, where="offset % 2 = 0", pace=5000)
     rejected = Incident(airflow, ranges=["orders:0:10:20", "orders:1:0:5"])
