@@ -10,7 +10,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.clients.record_reader import next_messages
+from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 
 #: What a client finds wrong with a record: damage, an unknown codec, or that it unpacks to more than 100 MB.

@@ -9,25 +9,12 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 
-#: Messages that are taken from the client at once.
-_BATCH = 10_000
 #: A range may end without a record, which only the position shows: it is looked at so often.
 _POSITION_SECONDS = 0.02
-
-
-def next_messages(consumer: confluent_kafka.Consumer, seconds: float) -> list[confluent_kafka.Message]:
-    """Whatever the client has fetched, as soon as that is anything.
-
-    ``Consumer.consume`` returns when it has as many messages as it may return, or at its time-out: for less than that
-    it always waits.
-
-    :param seconds: to wait for the first message.
-    """
-    first = consumer.poll(seconds)
-    return [] if first is None else [first, *consumer.consume(_BATCH, timeout=0)]
 
 
 def read_range(

@@ -332,7 +332,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         path = self._path(attempt.parameters, transform, target, plan)
         attempt.check_pace(self._pace(), target)
         is_rerun = state.earlier is not None and state.plan is None
-        if is_rerun or not state.has_submitted:
+        # A try without a stored state may adopt a run, and is the first one that is known to look.
+        if is_rerun or state.submitted_at_ms is None:
             attempt.check_timestamps(target, plan)
         return state, PlannedCopy(
             run_id=state.run_id,

@@ -248,7 +248,7 @@ class BrokerClient(BrokerAdmin):
     def _read(self, consumer: Consumer, topic: str, ends: dict[int, int]) -> list[Record]:
         from confluent_kafka import KafkaError
 
-        from airflow_provider_kafka_spark.clients.record_reader import next_messages
+        from airflow_provider_kafka_spark.clients.next_messages import next_messages
 
         records: list[Record] = []
         open_partitions = set(ends)
