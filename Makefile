@@ -4,8 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PROCESSES ?= 4
-MINUTES ?= 8
+PROCESSES ?= 5
+MINUTES ?= 3
 READY := $(VENV)/.ready
 PACKAGE := airflow_provider_kafka_spark
 
@@ -66,7 +66,7 @@ test-long: setup ## Run what the other tests prove once in full: all clusters, v
 test-touched: setup ## Run those parts of the long ring whose code was changed in the last hours, as far as MINUTES go
 	@$(BIN)/python -m tests.touched --minutes $(MINUTES)
 
-breakages: setup ## Break the code in forty places, one after the other, and see that a test fails for each
+breakages: setup ## Break the code in some sixty places, one after the other, and see that a test fails for each
 	@$(BIN)/python -m tests.breakages.run
 
 check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tests

@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.touched", description=__doc__.splitlines()[0])
     parser.add_argument("--since", help=f"the commit before the change (default: the last one {_HOURS} hours earlier)")
-    parser.add_argument("--minutes", type=float, default=8.0, help="time for all parts (default: 8)")
+    parser.add_argument("--minutes", type=float, default=3.0, help="time for all parts (default: 3)")
     options = parser.parse_args(argv)
     paths = changed_paths(options.since)
     left, code = options.minutes, 0

@@ -1,4 +1,4 @@
-"""The demo as a stranger runs it, and as she stops it."""
+"""The demo as a stranger runs it, and as she stops it. CI runs ``make demo`` itself; the long ring looks at its traces."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "demo home"
 
 
+@pytest.mark.long
 def test_the_demo_proves_both_copies_and_leaves_no_process(
     home: Path, tmp_path: Path, process_mark: ProcessMark
 ) -> None:

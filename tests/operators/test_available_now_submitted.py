@@ -71,6 +71,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
     assert not (tmp_path / "checkpoint" / "lock.json").exists()
 
 
+@pytest.mark.long
 def test_nothing_is_left_behind(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, traces: Traces) -> None:
     """A green run leaves the checkpoint, and no other file or process; a failed one neither."""
     source, target = topic(suffix="source"), topic(suffix="target")

@@ -588,7 +588,6 @@ KafkaTimestampReachedSensor
   tests/sensors/test_offsets.py::test_a_window_is_complete_when_every_partition_is_behind_it
 KafkaToKafkaAvailableNowOperator
   tests/operators/test_available_now.py::test_three_runs_with_production_in_between
-  tests/operators/test_available_now_submitted.py::test_nothing_is_left_behind
 KafkaToKafkaBatchOperator
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
   tests/e2e/test_airflow.py::test_every_record_of_the_backfilled_hours_lands_in_exactly_one_window
