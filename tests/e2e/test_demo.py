@@ -1,4 +1,4 @@
-"""The demo as a stranger runs it, and as she stops it. CI runs ``make demo`` itself; the long ring looks at its traces."""
+"""The demo as a stranger runs it, and as she stops it. CI runs ``make demo``; the long ring looks at its traces."""
 
 from __future__ import annotations
 
