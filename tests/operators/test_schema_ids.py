@@ -65,8 +65,10 @@ def test_ids_are_rewritten_in_what_has_the_format(
 
     task.run(kind, schema_id_map=IDS, **SQL[sql])
 
-    assert [r.value for r in copies(task)] == MAPPED
-    assert [r.key for r in copies(task)] == [framed(5, b"%d" % i) for i in range(len(VALUES))]
+    # The public reader keeps no order between the ranges of a partition.
+    found = sorted(copies(task), key=lambda record: int((record.key or b"")[5:]))
+    assert [r.value for r in found] == MAPPED
+    assert [r.key for r in found] == [framed(5, b"%d" % i) for i in range(len(VALUES))]
 
 
 def test_keys_have_a_map_of_their_own_and_an_expression_decides_itself(task: CopyTask) -> None:
