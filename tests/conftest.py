@@ -32,6 +32,7 @@ os.environ.update(
 
 from airflow.sdk._shared.secrets_masker import reset_secrets_masker  # noqa: E402
 
+from airflow_provider_kafka_spark.testing.broker_process import BrokerProcess  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
@@ -68,13 +69,17 @@ _LAST = 5
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fetch YARN's jars and build Kubernetes, which take minutes the first time, while processes side by side run the
-    other tests.
+    """Fetch the jars of brokers and of YARN and build Kubernetes, which take minutes the first time, while processes
+    side by side run the other tests.
     """
     is_controller = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     rings = (EXPRESSIONS[WHOLE_RING], EXPRESSIONS[LONG_RING])
     if is_controller and config.getoption("markexpr") in rings and config.args == config.getini("testpaths"):
-        fetch = f"from {jars.__name__} import resolve; resolve({COORDINATES!r})"
+        # One fetch after the other, and those that most tests wait for first.
+        fetch = (
+            f"from {BrokerProcess.__module__} import BrokerProcess; BrokerProcess.jars();"
+            f"from {jars.__name__} import resolve; resolve({COORDINATES!r})"
+        )
         _run_beside(config, [sys.executable, "-c", fetch], "fetch")
         if kubernetes_binaries.has_go():
             _run_beside(config, ["nice", sys.executable, "-m", kubernetes_binaries.__name__], "build")
