@@ -52,14 +52,14 @@ demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy an
 demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make demo first)
 	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
 
-test: setup ## Run the tests, with a real broker, real Spark and real Airflow (15 minutes); PROCESSES=1 for a small machine
+test: setup ## Run the tests, with a real broker, real Spark and real Airflow (20 minutes); PROCESSES=1 for a small machine
 	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m tests.run whole
 
 test-fast: $(READY) java ## Run the tests that need no broker, no Spark and no Airflow database (40 seconds)
 	@$(BIN)/python -m tests.run quick
 
-test-long: setup ## Run what the other tests prove once in full: all clusters, versions, examples and faults (an hour)
+test-long: setup ## Run what the other tests prove once in full: all clusters, versions, examples and faults (more than an hour)
 	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m tests.run long
 
