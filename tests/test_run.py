@@ -125,7 +125,8 @@ def test_waits():
         pathlib.Path("cleaned").touch()
 """
     )
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PROCESSES": ""}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": str(_ROOT), "PROCESSES": ""}
     process = subprocess.Popen([sys.executable, "-m", "tests.run", QUICK_RING], cwd=tmp_path, env=environment)
     deadline = time.monotonic() + 60
     while not (tmp_path / "started").exists():
