@@ -15,9 +15,11 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.triggers.new_records import announced_ranges
 
 COUNT = 4
-SERVER = json.loads(os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]["bootstrap.servers"]
+#: Of the test's Airflow; pytest also imports this file, without one.
+_CONNECTION = os.environ.get("AIRFLOW_CONN_KAFKA_DEFAULT", '{"extra": {"bootstrap.servers": "localhost:9092"}}')
+SERVER = json.loads(_CONNECTION)["extra"]["bootstrap.servers"]
 TOGETHER = Asset(f"kafka://{SERVER}/together")
-_READY = Path(os.environ["AIRFLOW_HOME"]) / "together"
+_READY = Path(os.environ.get("AIRFLOW_HOME", "")) / "together"
 _SECONDS = 120.0
 
 
