@@ -11,20 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.next_messages import next_messages
+from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 
-#: What a client finds wrong with a record: damage, an unknown codec, or that it unpacks to more than 100 MB.
-_UNREADABLE = frozenset(
-    {
-        KafkaError._BAD_COMPRESSION,
-        KafkaError._BAD_MSG,
-        KafkaError._NOT_IMPLEMENTED,
-        KafkaError._UNDERFLOW,
-        KafkaError.INVALID_MSG,
-        KafkaError.INVALID_MSG_SIZE,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-    }
-)
 #: Records in the middle and at the end of a range, and the largest number of ranges, for :func:`oldest_sampled`.
 _SAMPLES, _MAX_SAMPLED_RANGES = 20, 50
 
@@ -104,7 +93,7 @@ def _timestamp(client: KafkaClient, partition: TopicPartition, message: confluen
     error, offset, (kind, timestamp) = message.error(), message.offset(), message.timestamp()
     if error is None:
         return [timestamp] if kind and offset is not None and offset < end else []
-    if error.code() in _UNREADABLE:
+    if error.code() in UNREADABLE:
         client.log.warning(
             "The timestamp of %s@%s is not compared with the window or with the settings of the target, since the "
             "worker's client cannot read the record (%s). The job reads it, or fails with its offset.",

@@ -10,10 +10,12 @@ import confluent_kafka
 from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
+from airflow_provider_kafka_spark.clients.first_records import find_first_records
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.record_search import AHEAD_MS, FoundRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +24,13 @@ class TopicOffsets:
 
     :param now_ms: the worker's time before the first request, in ms since 1970.
     :param states: of partitions.
-    :param first_at: the first offset at or after a time in ms, or None if there is none.
+    :param first_at: the first record at or after a time in ms.
     :param newest: the largest timestamp in ms, or None without records.
     """
 
     now_ms: int
     states: Mapping[TopicPartition, PartitionState]
-    first_at: Mapping[tuple[TopicPartition, int], int | None]
+    first_at: Mapping[tuple[TopicPartition, int], FoundRecord]
     newest: Mapping[TopicPartition, int | None]
 
     def cluster_state(
@@ -51,7 +53,9 @@ class TopicOffsets:
                 name: TopicState(name, ids.get(name), found, configs.get(name, {}))
                 for name, found in partitions.items()
             },
-            first_at=self.first_at,
+            first_at={at: found.offset for at, found in self.first_at.items()},
+            unsettled=frozenset(at for at, found in self.first_at.items() if not found.is_settled),
+            ahead={p: found.ahead for (p, _), found in self.first_at.items() if found.ahead is not None},
         )
 
 
@@ -61,13 +65,17 @@ def read_offsets(
     timestamps: Mapping[str, Collection[int]],
     newest: Collection[str] = (),
     *,
+    ahead_ms: Mapping[str, int] | None = None,
     on_error: Callable[[str, KafkaSparkError], None],
     retry_seconds: float = 0.0,
 ) -> TopicOffsets:
     """Read the offsets of partitions.
 
-    :param timestamps: by topic, in ms since 1970: for each, the first offset at or after it is read.
+    :param timestamps: by topic, in ms since 1970: for each, the first record at or after it is searched, which takes
+        READ on the topic.
     :param newest: topics whose largest timestamp is read.
+    :param ahead_ms: by topic, how far a record's time may lie ahead of now, in ms; :data:`AHEAD_MS` where it is not
+        named.
     :param on_error: is called with the topic and its error; it raises, or the topic is left out.
     :param retry_seconds: how long each request is sent again while a partition has no leader.
     """
@@ -102,16 +110,28 @@ def read_offsets(
     # include what retention deletes meanwhile.
     now_ms = int(time.time() * 1000)
     end = ask(dict.fromkeys(partitions, OffsetSpec.latest()))
-    first_at: dict[tuple[TopicPartition, int], int | None] = {}
+    candidates: dict[tuple[TopicPartition, int], int | None] = {}
     times = {name: sorted(set(of_topic), reverse=True) for name, of_topic in timestamps.items()}
     # A request takes one time of each partition.
     for i in range(max(map(len, times.values()), default=0)):
         at = {p: times[p.topic][i] for p in partitions if i < len(times[p.topic])}
         first = ask({p: OffsetSpec.for_timestamp(epoch_ms) for p, epoch_ms in at.items()})
-        first_at |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
+        candidates |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
     latest = ask({p: OffsetSpec.max_timestamp() for p in partitions if p.topic in newest})
     stable = ask(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_COMMITTED)
     start = ask(dict.fromkeys(partitions, OffsetSpec.earliest()))
+
+    def leave_out(topic: str, error: KafkaSparkError) -> None:
+        on_error(topic, error)
+        lost.add(topic)
+
+    first_at = find_first_records(
+        client,
+        {at: offset for at, offset in candidates.items() if at[0].topic not in lost},
+        {p: answer.offset for p, answer in end.items()},
+        {name: now_ms + (ahead_ms or {}).get(name, AHEAD_MS) for name in timestamps},
+        leave_out,
+    )
     return TopicOffsets(
         now_ms,
         {
@@ -119,6 +139,6 @@ def read_offsets(
             for p in partitions
             if p.topic not in lost
         },
-        {(p, epoch_ms): offset for (p, epoch_ms), offset in first_at.items() if p.topic not in lost},
+        {(p, epoch_ms): found for (p, epoch_ms), found in first_at.items() if p.topic not in lost},
         {p: answer.timestamp if answer.offset >= 0 else None for p, answer in latest.items() if p.topic not in lost},
     )

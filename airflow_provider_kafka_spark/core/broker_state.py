@@ -52,8 +52,11 @@ class TopicState:
 class ClusterState:
     """What a cluster holds of the topics that were asked for.
 
-    :param first_at: for a partition and a time in ms, the first offset whose timestamp is at or after it; None if there
-        is none.
+    :param first_at: for a partition and a time in ms, the first record whose own time is at or after it and credible;
+        None if there is none.
+    :param unsettled: the answers of ``first_at`` that can be others later, although the log only grows.
+    :param ahead: of a partition, offset and time in ms of a record whose time is too far in the future to be credible.
+    :param cuts: where windows are cut, if that was decided; see :mod:`~airflow_provider_kafka_spark.core.window_cuts`.
     :param now_ms: when this was fetched, in ms since 1970.
     """
 
@@ -62,6 +65,9 @@ class ClusterState:
     now_ms: int
     topics: Mapping[str, TopicState]
     first_at: Mapping[tuple[TopicPartition, int], int | None] = field(default_factory=dict)
+    unsettled: frozenset[tuple[TopicPartition, int]] = frozenset()
+    ahead: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    cuts: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicState:
         """:raises UnknownTopicError: if the cluster has no such topic."""

@@ -6,7 +6,7 @@ and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.bounds import (
@@ -138,10 +138,30 @@ def resolve_window(
     if open_ended:
         warnings.append(
             f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the "
-            "window is cut at the end of the log there: late records of this window that arrive before the next one's "
-            "first record will be in neither."
+            "window is cut at the end of the log there: late records of this window that arrive from now on will be "
+            "in the next one."
         )
+    warnings += _ahead(partitions, cluster)
     return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
+
+
+def _ahead(partitions: Collection[TopicPartition], cluster: ClusterState) -> list[str]:
+    """A warning of records from the future, which bound no window."""
+    found = tuple((p, *cluster.ahead[p]) for p in partitions if p in cluster.ahead)
+    if not found:
+        return []
+    shown = _shortened(found, lambda record: f"{record[0]}@{record[1]:,} ({_moment(record[2])})")
+    return [
+        (
+            f"Records have times in the future, such as from a producer that writes microseconds: {shown}. A time "
+            "that is not credible bounds no window; such a record is copied with those beside it."
+        )
+    ]
+
+
+def _moment(epoch_ms: int) -> str:
+    # The largest that Python's datetime has is in the year 9999.
+    return iso(epoch_ms) if epoch_ms < 253_402_300_800_000 else f"{epoch_ms:,} ms"
 
 
 def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules) -> ResolvedRanges:
@@ -202,7 +222,10 @@ def resolve_start(
             check_end(requested.offset, partition, state, rules)
         return first_left(partition, requested.offset, state, end)
     if isinstance(requested, AtTimestamp):
-        first = cluster.first_at[(partition, requested.epoch_ms)]
+        cut = cluster.cuts.get((partition, requested.epoch_ms))
+        if cut is not None and cut < state.log_start:
+            return first_left(partition, cut, state, end)
+        first = cluster.first_at[(partition, requested.epoch_ms)] if cut is None else cut
         start = end if first is None else min(first, end)
         if _is_whole_from(requested, partition, cluster) or _is_explained_by_retention(requested, partition, cluster):
             return start, []
@@ -264,8 +287,8 @@ def _resolve_end(
         check_end(requested.offset, partition, state, rules)
         return requested.offset
     if isinstance(requested, AtTimestamp):
-        first = cluster.first_at[(partition, requested.epoch_ms)]
-        # A first record beyond the high watermark arrived after the high watermark was fetched.
+        cut = cluster.cuts.get((partition, requested.epoch_ms))
+        first = cluster.first_at[(partition, requested.epoch_ms)] if cut is None else cut
         end = state.high_watermark if first is None else first
         if rules.read_committed and end > state.last_stable:
             raise _beyond_last_stable(end, partition, state)

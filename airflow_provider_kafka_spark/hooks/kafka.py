@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.record_search import credible_ahead_ms
 
 
 class KafkaHook(KafkaClient):
@@ -59,7 +60,8 @@ class KafkaHook(KafkaClient):
         A topic that does not exist is left out of the answer.
 
         :param topics: names of topics.
-        :param timestamps: in ms since 1970; for each, the first offset at or after it is fetched for every partition.
+        :param timestamps: in ms since 1970; for each, the first record at or after it is searched in every partition,
+            which takes READ on the topics.
         :param operation: the intended operation, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
         :raises BrokerUnavailableError: if no broker answers within the time-out.
         :raises BrokerAuthenticationError: if the login is refused.
@@ -74,10 +76,16 @@ class KafkaHook(KafkaClient):
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
+        configs = self.configs(wanted)
         offsets = read_offsets(
-            self, partitions, dict.fromkeys(wanted, timestamps), on_error=_raise, retry_seconds=self.timeout
+            self,
+            partitions,
+            dict.fromkeys(wanted, timestamps),
+            ahead_ms={name: credible_ahead_ms(config) for name, config in configs.items()},
+            on_error=_raise,
+            retry_seconds=self.timeout,
         )
-        ids, configs = self._topic_ids(wanted), self.configs(wanted)
+        ids = self._topic_ids(wanted)
         return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs)
 
     def count_records(self, ranges: OffsetRanges, *, read_committed: bool = True) -> dict[OffsetRange, int]:

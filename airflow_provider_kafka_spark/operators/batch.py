@@ -36,6 +36,7 @@ from airflow_provider_kafka_spark.core.resolve import (
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
+from airflow_provider_kafka_spark.state.window_cuts import WindowCuts
 
 Timestamp = str | int | datetime
 _TIMESTAMP_TYPE = "message.timestamp.type"
@@ -164,6 +165,10 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         check_window(window, cluster.now_ms)
         if isinstance(start, GroupStart):
             starting = start.bound(ConsumerGroup(hook, start.group_id).committed(selection.partitions(cluster)))
+        if moments := [at for at in (window.start_ms, window.end_ms) if at is not None]:
+            read = [attempt.parameters.source_conn_id, selection.to_json()]
+            cuts = WindowCuts(attempt.context, self.task_id, read)
+            cluster = cuts.decide(cluster, selection.partitions(cluster), moments)
         resolved = resolve_window(selection, starting, ending, cluster, rules)
         if window.start_ms is None or records["exact_window"]:
             return resolved, cluster

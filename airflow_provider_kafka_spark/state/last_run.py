@@ -25,11 +25,8 @@ class LastRunStore:
     def __init__(self, context: Mapping[str, Any]) -> None:
         ti = context["ti"]
         mapped = [] if ti.map_index is None or ti.map_index < 0 else [str(ti.map_index)]
-        # Ids may have dots, and no colon.
-        name = ":".join(["kafka_spark_last_run", ti.dag_id, ti.task_id, *mapped])
-        digest = sha256(name.encode()).hexdigest()[:16]
         #: Name of the variable.
-        self.name = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 17]}.{digest}"
+        self.name = variable_name("kafka_spark_last_run", ti.dag_id, ti.task_id, *mapped)
         self.run_id: str = ti.run_id
         #: Whether nothing was stored when it was last loaded.
         self.is_new = False
@@ -50,3 +47,14 @@ class LastRunStore:
 
     def save(self, found: LastRun) -> None:
         Variable.set(self.name, json.dumps(found.to_json()), description='Written by since="last_run".')
+
+
+def variable_name(*parts: str, spare: int = 0) -> str:
+    """The name of a variable of these parts; a long one is cut and ends with a digest of all of it.
+
+    :param spare: characters that are put behind it.
+    """
+    # Ids may have dots, and no colon.
+    name, longest = ":".join(parts), _LONGEST_NAME - spare
+    digest = sha256(name.encode()).hexdigest()[:16]
+    return name if len(name) <= longest else f"{name[: longest - 17]}.{digest}"

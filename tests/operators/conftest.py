@@ -13,7 +13,9 @@ import psutil
 import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.state import window_cuts
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
+from tests.airflow_fakes import Variables
 from tests.in_process_jobs import in_process_spark as in_process_spark
 
 
@@ -100,3 +102,11 @@ def traces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Traces:
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return Traces(folder)
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
+    """Airflow's variables, in which cuts between windows are kept."""
+    variables = Variables()
+    monkeypatch.setattr(window_cuts, "Variable", variables)
+    return variables

@@ -1,0 +1,167 @@
+"""Search the first record at or after a moment in any number of partitions. Nothing is committed."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.next_messages import next_messages
+from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.record_search import FoundRecord, Records, Search, find_first
+
+#: Partitions that are read at once, so that what is fetched ahead stays below 64 MB.
+_AT_ONCE = 1_000
+_SETTINGS = {
+    "isolation.level": "read_uncommitted",
+    "enable.partition.eof": True,
+    "fetch.message.max.bytes": 65_536,
+    # A fetch that waits at the end of one partition delays those of the others.
+    "fetch.wait.max.ms": 10,
+}
+
+Asked = Mapping[tuple[TopicPartition, int], int | None]
+
+
+def find_first_records(
+    client: KafkaClient,
+    candidates: Asked,
+    ends: Mapping[TopicPartition, int],
+    limits: Mapping[str, int],
+    on_error: Callable[[str, KafkaSparkError], None],
+) -> dict[tuple[TopicPartition, int], FoundRecord]:
+    """For partitions and moments in ms since 1970, the first record whose time is at or after it and credible.
+
+    :param candidates: the brokers' answers.
+    :param ends: of the logs.
+    :param limits: by topic, the latest credible time in ms since 1970.
+    :param on_error: is called with a topic that the login may not read, and the error; it raises, or the topic is left
+        out.
+    :raises BrokerUnavailableError: if a broker returns no records for as long as the time-out.
+    """
+    found = {at: FoundRecord(None) for at, candidate in candidates.items() if candidate is None}
+    waiting: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for (p, epoch_ms), candidate in candidates.items():
+        if candidate is not None:
+            waiting.setdefault(p, []).append((epoch_ms, candidate))
+    if not waiting:
+        return found
+    consumer = client.new_consumer(**_SETTINGS)
+    try:
+        names = sorted(waiting)
+        for i in range(0, len(names), _AT_ONCE):
+            of_some = {
+                p: _PartitionSearch(
+                    [(at, find_first(at, candidate, ends[p], limits[p.topic])) for at, candidate in waiting[p]]
+                )
+                for p in names[i : i + _AT_ONCE]
+            }
+            _search(client, consumer, of_some, ends, on_error)
+            found |= {(p, at): answer for p, search in of_some.items() for at, answer in search.found.items()}
+        return found
+    finally:
+        consumer.close()
+
+
+class _PartitionSearch:
+    """The searches in one partition, one after the other, and what they have read.
+
+    :param searches: by moment.
+    """
+
+    def __init__(self, searches: Iterable[tuple[int, Search]]) -> None:
+        self.found: dict[int, FoundRecord] = {}
+        self._searches = list(searches)
+        self._reads: list[tuple[int, Records]] = []
+        #: From where to read next; None if all searches have ended.
+        self.position: int | None = None
+        self._next(None)
+
+    def add(self, position: int, records: Records) -> None:
+        """:param records: all from a position on, up to the last of them; none if there are none before the end."""
+        self._reads.insert(bisect_right(self._reads, position, key=lambda read: read[0]), (position, records))
+        self._next(records)
+
+    def _next(self, records: Records | None) -> None:
+        while self._searches:
+            epoch_ms, search = self._searches[-1]
+            try:
+                self.position = next(search) if records is None else search.send(records)
+            except StopIteration as answer:
+                self.found[epoch_ms] = answer.value
+                self._searches.pop()
+                records = None
+                continue
+            records = self._known(self.position)
+            if records is None:
+                return
+        self.position = None
+
+    def _known(self, position: int) -> Records | None:
+        i = bisect_right(self._reads, position, key=lambda read: read[0]) - 1
+        if i < 0:
+            return None
+        records = self._reads[i][1]
+        if not records:
+            return records
+        return records[bisect_right(records, position - 1, key=lambda r: r[0]) :] or None
+
+
+def _search(
+    client: KafkaClient,
+    consumer: confluent_kafka.Consumer,
+    searches: Mapping[TopicPartition, _PartitionSearch],
+    ends: Mapping[TopicPartition, int],
+    on_error: Callable[[str, KafkaSparkError], None],
+) -> None:
+    lost: set[str] = set()
+    while wanted := {
+        p: search.position for p, search in searches.items() if search.position is not None and p.topic not in lost
+    }:
+        for p, records in _read(client, consumer, wanted, ends).items():
+            if isinstance(records, KafkaSparkError):
+                on_error(p.topic, records)
+                lost.add(p.topic)
+            else:
+                searches[p].add(wanted[p], records)
+
+
+def _read(
+    client: KafkaClient,
+    consumer: confluent_kafka.Consumer,
+    positions: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, Records | KafkaSparkError]:
+    """The first records that come of each partition, from a position on; or why it may not be read."""
+    consumer.assign([confluent_kafka.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
+    found: dict[TopicPartition, list[tuple[int, int]]] = {}
+    refused: dict[TopicPartition, Records | KafkaSparkError] = {}
+    missing, deadline = set(positions), time.monotonic() + client.timeout
+    while missing:
+        for message in next_messages(consumer, 0.2):
+            topic, number, offset = message.topic(), message.partition(), message.offset()
+            if topic is None or number is None or (p := TopicPartition(topic, number)) not in positions:
+                continue
+            error = message.error()
+            missing.discard(p)
+            if error is not None and error.code() not in UNREADABLE and error.code() != KafkaError._PARTITION_EOF:
+                refused[p] = client.to_error(KafkaException(error), f"reading {p}", f"READ on topic {topic!r}")
+            elif error is None or error.code() != KafkaError._PARTITION_EOF:
+                # A record without a time, or that cannot be read, has -1: it is no answer.
+                kind, ms = message.timestamp()
+                found.setdefault(p, []).append((offset or 0, ms if error is None and kind else -1))
+        if missing and time.monotonic() > deadline:
+            p = min(missing)
+            raise BrokerUnavailableError(
+                f"The records of {p} from offset {positions[p]:,} on must be readable; none came within "
+                f"{client.timeout:.0f} s (connection {client.conn_id!r}, {client.config.bootstrap_servers}). Is the "
+                "partition's leader up?"
+            )
+    # Records that came since the end was asked do not count.
+    return {p: [r for r in found.get(p, []) if r[0] < ends[p]] for p in positions} | refused

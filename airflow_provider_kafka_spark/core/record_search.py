@@ -1,0 +1,108 @@
+"""The first record at or after a moment. No I/O: the search asks for records, and its caller reads them.
+
+Kafka's ``ListOffsets`` finds the first batch that claims such a time (``LogSegment.findOffsetByTimestamp``). That may
+be the marker of a transaction, whose time is when the transaction ended, whatever its records say; or a record whose
+producer's clock is wrong. So the broker's answer is a candidate:
+
+1. If a record of a credible time lies there, it is the answer.
+2. Otherwise the records after it are read, up to :data:`MOST_WALKED`.
+3. Then a search by halves goes on to the end of the log, at positions that do not depend on the moment. In a log whose
+   times are in order it finds the first record. In any other one its answers still grow with the moment, as long as the
+   log does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+#: Records that are read one after the other before the search by halves: some 100 ms.
+MOST_WALKED = 10_000
+_LIMIT_SETTING, _LONGEST_MS = "message.timestamp.after.max.ms", 366 * 86_400_000
+#: How far a record's time may lie ahead of now and be credible, in ms: Kafka's own default of the setting (KIP-1030).
+AHEAD_MS = 3_600_000
+
+#: Offset and timestamp in ms of records in order.
+Records = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecord:
+    """The answer of a search.
+
+    :param offset: of the first record; None if there is none.
+    :param is_settled: whether a log that only grows gives the same answer at any later time.
+    :param ahead: offset and timestamp in ms of a record that was passed over since its time is not credible.
+    """
+
+    offset: int | None
+    is_settled: bool = False
+    ahead: tuple[int, int] | None = None
+
+
+Search = Generator[int, Records, FoundRecord]
+
+
+def credible_ahead_ms(config: Mapping[str, str]) -> int:
+    """How far a record's time may lie ahead of now, in ms.
+
+    :param config: of the topic. Brokers before Kafka 4.0 have no limit by default; one of over a year counts as none.
+    """
+    text = config.get(_LIMIT_SETTING, "")
+    return int(text) if text.isdecimal() and int(text) <= _LONGEST_MS else AHEAD_MS
+
+
+def find_first(epoch_ms: int, candidate: int | None, end: int, limit_ms: int) -> Search:
+    """Search one partition. It yields the offset from which to read, and is sent some records from there on: at least
+    one, unless there is none before the end.
+
+    :param epoch_ms: the moment, in ms since 1970.
+    :param candidate: the broker's answer; None if it found nothing.
+    :param end: of the log; records at or after it do not count.
+    :param limit_ms: the latest credible time of a record, in ms since 1970.
+    """
+    if candidate is None:
+        return FoundRecord(None)
+    position, walked, ahead = candidate, 0, None
+    while walked < MOST_WALKED:
+        records = (yield position) if position < end else ()
+        for offset, ms in records:
+            if offset < end and epoch_ms <= ms <= limit_ms:
+                return FoundRecord(offset, ahead is None, ahead)
+            if offset < end and ms > limit_ms:
+                ahead = ahead or (offset, ms)
+        if not records or records[-1][0] >= end - 1:
+            return FoundRecord(None, False, ahead)
+        walked, position = walked + len(records), records[-1][0] + 1
+    return FoundRecord((yield from _by_halves(epoch_ms, position, end, limit_ms)), False, ahead)
+
+
+def _by_halves(epoch_ms: int, low: int, end: int, limit_ms: int) -> Generator[int, Records, int | None]:
+    """:param low: no record before it is the answer."""
+    first: int | None = None
+    base, size = -1, 1 << end.bit_length()
+    while size > 1:
+        size //= 2
+        middle = base + size
+        if middle < low:
+            base = middle
+        elif middle < (end if first is None else first):
+            offset, ms = yield from _first_credible(middle, end, limit_ms)
+            if ms is not None and ms < epoch_ms:
+                base, low = middle, offset + 1
+            elif ms is not None:
+                first = offset
+    return first
+
+
+def _first_credible(position: int, end: int, limit_ms: int) -> Generator[int, Records, tuple[int, int | None]]:
+    """Offset and time of the first credible record from a position on; no time if there is none before the end."""
+    while position < end:
+        records = yield position
+        for offset, ms in records:
+            if offset < end and ms <= limit_ms:
+                return offset, ms
+        if not records:
+            break
+        position = records[-1][0] + 1
+    return end, None

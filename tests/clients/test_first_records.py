@@ -1,0 +1,85 @@
+"""The first record at or after a moment, where the broker's answer is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from airflow_provider_kafka_spark.core import record_search
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+
+pytestmark = pytest.mark.broker
+
+NOON = 1_700_000_000_000
+#: What a producer that writes microseconds says.
+IN_MICROSECONDS = NOON * 1_000
+_TAKES_ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+
+
+@pytest.fixture(params=[10, 10_000], ids=["by-halves", "one-after-the-other"])
+def _walked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_search, "MOST_WALKED", request.param)
+
+
+def state(name: str, *moments: int) -> ClusterState:
+    with KafkaHook() as hook:
+        return hook.state([name], moments)
+
+
+def records(moments: Sequence[int], partition: int = 0) -> list[Record]:
+    return [Record(value=b"v", partition=partition, timestamp=NOON + at) for at in moments]
+
+
+@pytest.mark.usefixtures("_walked")
+def test_a_marker_has_the_time_of_now_and_is_no_record(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """As in a topic that was filled with old records by transactions: markers are at offsets 2,000 and 4,001."""
+    name = topic(3)
+    for i in range(2):
+        kafka.produce_transaction(name, records(range(i * 2_000, (i + 1) * 2_000)))
+    # Nothing but a marker.
+    kafka.produce_transaction(name, [*records([5], 1)])
+    kafka.delete_records(name, {1: 1})
+
+    found = state(name, NOON + 2_500, NOON + 4_000)
+
+    p, only_a_marker, empty = (TopicPartition(name, i) for i in range(3))
+    assert found.first_at == {
+        (p, NOON + 2_500): 2_501,
+        (p, NOON + 4_000): None,
+        (only_a_marker, NOON + 2_500): None,
+        (only_a_marker, NOON + 4_000): None,
+        (empty, NOON + 2_500): None,
+        (empty, NOON + 4_000): None,
+    }
+    assert not found.ahead
+
+
+@pytest.mark.usefixtures("_walked")
+def test_a_time_in_the_future_is_passed_over_and_named(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic(config=_TAKES_ANY_TIME)
+    kafka.produce(name, [*records(range(3)), Record(value=b"v", timestamp=IN_MICROSECONDS), *records(range(3, 600))])
+
+    found = state(name, NOON + 2, NOON + 500, NOON + 600)
+
+    p = TopicPartition(name, 0)
+    assert found.first_at == {(p, NOON + 2): 2, (p, NOON + 500): 501, (p, NOON + 600): None}
+    assert found.ahead == {p: (3, IN_MICROSECONDS)}
+    # Another search would find the same as long as the log only grows, or could find another.
+    assert found.unsettled == {(p, NOON + 500), (p, NOON + 600)}
+
+
+def test_what_a_topic_permits_is_credible(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic(config={"message.timestamp.after.max.ms": str(86_400_000)})
+    with KafkaHook() as hook:
+        now = hook.state([name]).now_ms
+    kafka.produce(name, [Record(value=b"v", timestamp=now + 7_200_000)])
+
+    found = state(name, now)
+
+    assert list(found.first_at.values()) == [0]
+    assert not found.unsettled
