@@ -10,12 +10,12 @@ import confluent_kafka
 from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
-from airflow_provider_kafka_spark.clients.first_records import find_first_records
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
+from airflow_provider_kafka_spark.clients.record_reads import run_searches
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.record_search import AHEAD_MS, FoundRecord
+from airflow_provider_kafka_spark.core.record_search import AHEAD_MS, FoundRecord, find_first, find_newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TopicOffsets:
     :param now_ms: the worker's time before the first request, in ms since 1970.
     :param states: of partitions.
     :param first_at: the first record at or after a time in ms.
-    :param newest: the largest timestamp in ms, or None without records.
+    :param newest: the largest credible timestamp in ms, or None without records.
     """
 
     now_ms: int
@@ -125,13 +125,20 @@ def read_offsets(
         on_error(topic, error)
         lost.add(topic)
 
-    first_at = find_first_records(
-        client,
-        {at: offset for at, offset in candidates.items() if at[0].topic not in lost},
-        {p: answer.offset for p, answer in end.items()},
-        {name: now_ms + (ahead_ms or {}).get(name, AHEAD_MS) for name in timestamps},
-        leave_out,
-    )
+    ends = {p: answer.offset for p, answer in end.items()}
+    limits = {p: now_ms + (ahead_ms or {}).get(p.topic, AHEAD_MS) for p in partitions}
+    firsts = {
+        (p, epoch_ms): find_first(epoch_ms, candidate, ends[p], limits[p])
+        for (p, epoch_ms), candidate in candidates.items()
+        if p.topic not in lost
+    }
+    first_at = run_searches(client, firsts, ends, leave_out)
+    last = {
+        (p, 0): find_newest(answer.timestamp, start[p].offset, ends[p], limits[p])
+        for p, answer in latest.items()
+        if answer.offset >= 0 and p.topic not in lost
+    }
+    newest_ms = run_searches(client, last, ends, leave_out)
     return TopicOffsets(
         now_ms,
         {
@@ -140,5 +147,5 @@ def read_offsets(
             if p.topic not in lost
         },
         {(p, epoch_ms): found for (p, epoch_ms), found in first_at.items() if p.topic not in lost},
-        {p: answer.timestamp if answer.offset >= 0 else None for p, answer in latest.items() if p.topic not in lost},
+        {p: newest_ms.get((p, 0)) for p in latest if p.topic not in lost},
     )

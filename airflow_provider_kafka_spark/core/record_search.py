@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 #: Records that are read one after the other before the search by halves: some 100 ms.
 MOST_WALKED = 10_000
@@ -40,7 +41,10 @@ class FoundRecord:
     ahead: tuple[int, int] | None = None
 
 
-Search = Generator[int, Records, FoundRecord]
+T = TypeVar("T")
+#: A search in one partition. It yields the offset from which to read, and is sent some records from there on: at least
+#: one, unless there is none before the end.
+Search = Generator[int, Records, T]
 
 
 def credible_ahead_ms(config: Mapping[str, str]) -> int:
@@ -52,9 +56,8 @@ def credible_ahead_ms(config: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() and int(text) <= _LONGEST_MS else AHEAD_MS
 
 
-def find_first(epoch_ms: int, candidate: int | None, end: int, limit_ms: int) -> Search:
-    """Search one partition. It yields the offset from which to read, and is sent some records from there on: at least
-    one, unless there is none before the end.
+def find_first(epoch_ms: int, candidate: int | None, end: int, limit_ms: int) -> Search[FoundRecord]:
+    """Search the first record at or after a moment.
 
     :param epoch_ms: the moment, in ms since 1970.
     :param candidate: the broker's answer; None if it found nothing.
@@ -77,7 +80,21 @@ def find_first(epoch_ms: int, candidate: int | None, end: int, limit_ms: int) ->
     return FoundRecord((yield from _by_halves(epoch_ms, position, end, limit_ms)), False, ahead)
 
 
-def _by_halves(epoch_ms: int, low: int, end: int, limit_ms: int) -> Generator[int, Records, int | None]:
+def find_newest(ms: int, start: int, end: int, limit_ms: int) -> Search[int | None]:
+    """Search the largest credible time of the records at the end of a log, in ms; None if there is none.
+
+    :param ms: the broker's answer; it is right if it is credible.
+    """
+    if ms <= limit_ms:
+        return ms
+    newest, position = None, max(start, end - MOST_WALKED)
+    while position < end and (records := (yield position)):
+        newest = max([newest or 0, *(ms for _, ms in records if ms <= limit_ms)])
+        position = records[-1][0] + 1
+    return newest
+
+
+def _by_halves(epoch_ms: int, low: int, end: int, limit_ms: int) -> Search[int | None]:
     """:param low: no record before it is the answer."""
     first: int | None = None
     base, size = -1, 1 << end.bit_length()
@@ -95,7 +112,7 @@ def _by_halves(epoch_ms: int, low: int, end: int, limit_ms: int) -> Generator[in
     return first
 
 
-def _first_credible(position: int, end: int, limit_ms: int) -> Generator[int, Records, tuple[int, int | None]]:
+def _first_credible(position: int, end: int, limit_ms: int) -> Search[tuple[int, int | None]]:
     """Offset and time of the first credible record from a position on; no time if there is none before the end."""
     while position < end:
         records = yield position

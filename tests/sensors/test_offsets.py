@@ -300,6 +300,26 @@ def test_a_window_is_complete_when_every_partition_is_behind_it(
 
 
 @pytest.mark.broker
+def test_only_a_record_of_a_credible_time_reaches_a_moment(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """The marker of a transaction has the time of its end, and a producer may write microseconds."""
+    name = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    now = int(time.time() * 1000)
+    kafka.produce_transaction(name, [Record(value=b"v", timestamp=now - 501_000)])
+    kafka.produce(name, [Record(value=b"v", timestamp=now * 1000)])
+
+    assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=now) is False
+    assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=now, idle_after=3600) is False
+    # The newest credible record is old.
+    assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=now - 500_000, idle_after=400)
+    common = {"topics": [name], "since": {name: {"0": 2}}, "min_records": 5}
+    assert poke_once(KafkaNewRecordsSensor, **common) is False
+    # Nobody knows how old it is.
+    assert poke_once(KafkaNewRecordsSensor, **common, max_wait_for_min=60)
+    kafka.produce(name, [Record(value=b"v", timestamp=now)])
+    assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=now)
+
+
+@pytest.mark.broker
 @pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
 def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]) -> None:
     """Looking commits nothing."""

@@ -1,10 +1,11 @@
-"""Search the first record at or after a moment in any number of partitions. Nothing is committed."""
+"""Search records in any number of partitions. Nothing is committed."""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -14,70 +15,66 @@ from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.record_search import FoundRecord, Records, Search, find_first
+from airflow_provider_kafka_spark.core.record_search import Records, Search
 
 #: Partitions that are read at once, so that what is fetched ahead stays below 64 MB.
 _AT_ONCE = 1_000
 _SETTINGS = {
     "isolation.level": "read_uncommitted",
     "enable.partition.eof": True,
+    # What retention has deleted since it was asked is not there.
+    "auto.offset.reset": "earliest",
     "fetch.message.max.bytes": 65_536,
     # A fetch that waits at the end of one partition delays those of the others.
     "fetch.wait.max.ms": 10,
 }
 
-Asked = Mapping[tuple[TopicPartition, int], int | None]
+T = TypeVar("T")
 
 
-def find_first_records(
+def run_searches(
     client: KafkaClient,
-    candidates: Asked,
+    searches: Mapping[tuple[TopicPartition, int], Search[T]],
     ends: Mapping[TopicPartition, int],
-    limits: Mapping[str, int],
     on_error: Callable[[str, KafkaSparkError], None],
-) -> dict[tuple[TopicPartition, int], FoundRecord]:
-    """For partitions and moments in ms since 1970, the first record whose time is at or after it and credible.
+) -> dict[tuple[TopicPartition, int], T]:
+    """Read what searches ask for, in all partitions at once, and return their answers.
 
-    :param candidates: the brokers' answers.
+    :param searches: by partition and any number.
     :param ends: of the logs.
-    :param limits: by topic, the latest credible time in ms since 1970.
     :param on_error: is called with a topic that the login may not read, and the error; it raises, or the topic is left
         out.
     :raises BrokerUnavailableError: if a broker returns no records for as long as the time-out.
     """
-    found = {at: FoundRecord(None) for at, candidate in candidates.items() if candidate is None}
-    waiting: dict[TopicPartition, list[tuple[int, int]]] = {}
-    for (p, epoch_ms), candidate in candidates.items():
-        if candidate is not None:
-            waiting.setdefault(p, []).append((epoch_ms, candidate))
+    by_partition: dict[TopicPartition, dict[int, Search[T]]] = {}
+    for (p, number), search in searches.items():
+        by_partition.setdefault(p, {})[number] = search
+    found: dict[tuple[TopicPartition, int], T] = {}
+    readers = {p: _PartitionReader(p, of_partition, found) for p, of_partition in sorted(by_partition.items())}
+    waiting = [p for p, reader in readers.items() if reader.position is not None]
     if not waiting:
         return found
     consumer = client.new_consumer(**_SETTINGS)
     try:
-        names = sorted(waiting)
-        for i in range(0, len(names), _AT_ONCE):
-            of_some = {
-                p: _PartitionSearch(
-                    [(at, find_first(at, candidate, ends[p], limits[p.topic])) for at, candidate in waiting[p]]
-                )
-                for p in names[i : i + _AT_ONCE]
-            }
+        for i in range(0, len(waiting), _AT_ONCE):
+            of_some = {p: readers[p] for p in waiting[i : i + _AT_ONCE]}
             _search(client, consumer, of_some, ends, on_error)
-            found |= {(p, at): answer for p, search in of_some.items() for at, answer in search.found.items()}
         return found
     finally:
         consumer.close()
 
 
-class _PartitionSearch:
+class _PartitionReader(Generic[T]):
     """The searches in one partition, one after the other, and what they have read.
 
-    :param searches: by moment.
+    :param found: takes their answers.
     """
 
-    def __init__(self, searches: Iterable[tuple[int, Search]]) -> None:
-        self.found: dict[int, FoundRecord] = {}
-        self._searches = list(searches)
+    def __init__(
+        self, p: TopicPartition, searches: Mapping[int, Search[T]], found: dict[tuple[TopicPartition, int], T]
+    ) -> None:
+        self._p, self._found = p, found
+        self._searches = list(searches.items())
         self._reads: list[tuple[int, Records]] = []
         #: From where to read next; None if all searches have ended.
         self.position: int | None = None
@@ -90,11 +87,11 @@ class _PartitionSearch:
 
     def _next(self, records: Records | None) -> None:
         while self._searches:
-            epoch_ms, search = self._searches[-1]
+            number, search = self._searches[-1]
             try:
                 self.position = next(search) if records is None else search.send(records)
             except StopIteration as answer:
-                self.found[epoch_ms] = answer.value
+                self._found[self._p, number] = answer.value
                 self._searches.pop()
                 records = None
                 continue
@@ -116,20 +113,20 @@ class _PartitionSearch:
 def _search(
     client: KafkaClient,
     consumer: confluent_kafka.Consumer,
-    searches: Mapping[TopicPartition, _PartitionSearch],
+    readers: Mapping[TopicPartition, _PartitionReader[T]],
     ends: Mapping[TopicPartition, int],
     on_error: Callable[[str, KafkaSparkError], None],
 ) -> None:
     lost: set[str] = set()
     while wanted := {
-        p: search.position for p, search in searches.items() if search.position is not None and p.topic not in lost
+        p: reader.position for p, reader in readers.items() if reader.position is not None and p.topic not in lost
     }:
         for p, records in _read(client, consumer, wanted, ends).items():
             if isinstance(records, KafkaSparkError):
                 on_error(p.topic, records)
                 lost.add(p.topic)
             else:
-                searches[p].add(wanted[p], records)
+                readers[p].add(wanted[p], records)
 
 
 def _read(
