@@ -40,8 +40,11 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
     failures: Failures = {}
     chosen = {query: query.selection.matching(names) for query in wanted}
     topics = {name for found in chosen.values() for name in found}
-    not_listed = {name for query in wanted for name in query.topics or ()} - names
-    failures |= {("topic", name): refusal for name, refusal in client.unauthorized_topics(not_listed).items()}
+    # Where a moment is searched, records are read.
+    for operation, asking in (("DESCRIBE", wanted), ("READ", {query for query in wanted if query.timestamps})):
+        not_listed = {name for query in asking for name in query.topics or ()} - names
+        refusals = client.unauthorized_topics(not_listed, operation)
+        failures |= {("topic", name): refusal for name, refusal in refusals.items()}
     for name in sorted(topics):
         error = metadata.topics[name].error
         if error is not None:

@@ -288,7 +288,23 @@ BREAKAGES = (
         "if (checksCrcs && batch.magic() > 2) {",
         ["tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it"],
     ),
+    Breakage(
+        "cut-decided-anew",
+        "The window that ends at a moment and the one that begins there use one offset.",
+        "airflow_provider_kafka_spark/core/window_cuts.py",
+        "found = {at: _found(cluster, p, at) for at in moments if at not in decided}",
+        "found = {at: _found(cluster, p, at) for at in moments}",
+        ["tests/operators/test_windows.py::test_every_record_is_in_exactly_one_window[equal]"],
+    ),
     # clients
+    Breakage(
+        "marker-taken-for-a-record",
+        "A moment is searched among records: the marker of a transaction is none.",
+        "airflow_provider_kafka_spark/clients/record_reads.py",
+        "found.setdefault(p, []).append((offset or 0, ms if error is None and kind else -1))",
+        "found.setdefault(p, []).append((positions[p], ms if error is None and kind else -1))",
+        ["tests/clients/test_record_reads.py::test_a_marker_has_the_time_of_now_and_is_no_record"],
+    ),
     Breakage(
         "permission-not-asked",
         "A missing permission is a named error before Spark starts.",

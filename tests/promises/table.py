@@ -72,6 +72,8 @@ The header `x-kafka-spark-source` is added
 in place of one that an earlier copy has left
   tests/operators/test_dead_letters.py::test_a_chain_of_copies_has_one_header_of_a_name
   tests/jobs/test_batch.py::test_a_record_cannot_pass_another_off_as_delivered
+Consecutive windows of one task take every record exactly once
+  tests/operators/test_windows.py::test_every_record_is_in_exactly_one_window
 With `provenance="segments"` or `None` no header is added
   tests/promises/test_deliveries.py::test_a_copy_and_its_retry
 
