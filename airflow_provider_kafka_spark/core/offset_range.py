@@ -113,10 +113,7 @@ class OffsetRange:
             return cls._parse_text(value)
         if isinstance(value, Mapping):
             return cls._parse_mapping(value)
-        raise OffsetRangeError(
-            f"An offset range must be {_EXAMPLE}; got {value!r} of type {type(value).__name__}. "
-            f"Offsets must be explicit: there is no word for 'up to now' in a replay."
-        )
+        raise OffsetRangeError(f"An offset range must be {_EXAMPLE}; got {value!r} of type {type(value).__name__}.")
 
     @classmethod
     def _parse_text(cls, text: str) -> OffsetRange:
@@ -210,6 +207,13 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         """
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise OffsetRangeError(f"Offset ranges must be a list, each item {_EXAMPLE}; got {values!r}.")
+        values = list(values)
+        if any(isinstance(value, list) or (isinstance(value, Mapping) and "ranges" in value) for value in values):
+            raise OffsetRangeError(
+                f"Offset ranges must be those of one task, a list with each item {_EXAMPLE}; got a list of "
+                f"{len(values)} lists or results, as a mapped task returns it. Map over it: "
+                ".expand(offset_ranges=mapped.output)."
+            )
         ranges = [OffsetRange.parse(value) for value in values]
         if merge_overlaps:
             # Empty ranges overlap with nothing, and stay visible.
