@@ -222,7 +222,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
     def poke(self, context: Context) -> bool | PokeReturnValue:
         first = first_of(self.since)
         if first is not None:
-            store = LastRunStore(context)
+            store = self._store(context)
             before = store.load()
             if (result := before.found_by(store.run_id)) is not None:
                 return PokeReturnValue(True, super()._done(context, result))
@@ -241,10 +241,14 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
 
     def _done(self, context: Context, result: ConditionResult) -> Any:
         if first_of(self.since) is not None:
-            store = LastRunStore(context)
+            store = self._store(context)
             topic_ids = topic_ids_of(self._identified(), result.xcoms["offsets"])
             store.save(store.load().after(store.run_id, result, topic_ids))
         return super()._done(context, result)
+
+    def _store(self, context: Context) -> LastRunStore:
+        topics = Selection(self.topics, self.topic_pattern, None).to_json()
+        return LastRunStore(context, {**topics, "source_conn_id": self.source_conn_id})
 
     @property
     def _rules(self) -> ReadRules:

@@ -14,19 +14,24 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError
 
 #: Of a variable, in Airflow's database.
 _LONGEST_NAME = 250
+_LONGEST_DESCRIPTION = 500
 
 
 class LastRunStore:
     """What the runs of a sensor have found.
 
     :param context: of the task.
+    :param watched: the topics, as plain JSON. It is by them that a mapped task is known: its map index is only a place
+        in a list, which may change.
     """
 
-    def __init__(self, context: Mapping[str, Any]) -> None:
+    def __init__(self, context: Mapping[str, Any], watched: Mapping[str, Any]) -> None:
         ti = context["ti"]
-        mapped = [] if ti.map_index is None or ti.map_index < 0 else [str(ti.map_index)]
+        text = json.dumps(watched, sort_keys=True)
+        mapped = [] if ti.map_index is None or ti.map_index < 0 else [_digest(text)]
         #: Name of the variable.
         self.name = variable_name("kafka_spark_last_run", ti.dag_id, ti.task_id, *mapped)
+        self._description = f'Written by since="last_run", for {text}.'[:_LONGEST_DESCRIPTION]
         self.run_id: str = ti.run_id
         #: Whether nothing was stored when it was last loaded.
         self.is_new = False
@@ -46,7 +51,7 @@ class LastRunStore:
         return LastRun.from_json(value, self.name)
 
     def save(self, found: LastRun) -> None:
-        Variable.set(self.name, json.dumps(found.to_json()), description='Written by since="last_run".')
+        Variable.set(self.name, json.dumps(found.to_json()), description=self._description)
 
 
 def variable_name(*parts: str, spare: int = 0) -> str:
@@ -56,5 +61,8 @@ def variable_name(*parts: str, spare: int = 0) -> str:
     """
     # Ids may have dots, and no colon.
     name, longest = ":".join(parts), _LONGEST_NAME - spare
-    digest = sha256(name.encode()).hexdigest()[:16]
-    return name if len(name) <= longest else f"{name[: longest - 17]}.{digest}"
+    return name if len(name) <= longest else f"{name[: longest - 17]}.{_digest(name)}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]

@@ -143,6 +143,32 @@ def test_each_record_is_found_by_one_run(
 
 
 @pytest.mark.broker
+def test_a_mapped_sensor_goes_on_where_its_topics_ended(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list has grown at its front since the last run: a map index is only a place in it."""
+    orders, payments, invoices = (topic(suffix=name) for name in ("orders", "payments", "invoices"))
+    monkeypatch.setattr(last_run, "Variable", Variables())
+
+    def found(run_id: str, *topics: str) -> list[list[tuple[int, int]]]:
+        results = []
+        for i, name in enumerate(topics):
+            context: Any = task_context(ti=TaskInstance(run_id=run_id, map_index=i))
+            looked: Any = KafkaNewRecordsSensor(task_id="wait", topics=[name], since="last_run").poke(context)
+            results.append([(r["from_offset"], r["until_offset"]) for r in looked.xcom_value] if looked else [])
+        return results
+
+    for name in (orders, payments):
+        kafka.produce(name, [Record(value=b"v")] * 3)
+    assert found("first", orders, payments) == [[(0, 3)], [(0, 3)]]
+    for name in (payments, invoices):
+        kafka.produce(name, [Record(value=b"v")] * 2)
+
+    assert found("second", invoices, orders, payments) == [[(0, 2)], [], [(3, 5)]]
+    assert found("first", invoices, orders, payments)[1:] == [[(0, 3)], [(0, 3)]]
+
+
+@pytest.mark.broker
 @pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
 def test_the_first_run_may_begin_now(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
