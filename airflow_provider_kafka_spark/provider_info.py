@@ -122,6 +122,17 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "False",
                     },
+                    "deployment": {
+                        "description": (
+                            "Name of this deployment of Airflow: 1 to 100 letters, digits, '.', '_' and '-'. Runs of "
+                            "two deployments with the same DAGs, on one Kafka, are told apart by it. If it is empty, "
+                            "by a random one, which the first copy stores in the variable kafka_spark_deployment.\n"
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "production",
+                        "default": "",
+                    },
                     "token_endpoint_hosts": {
                         "description": (
                             "Hosts that the token endpoint of a connection by OAuth may have, separated by commas. If "

@@ -13,7 +13,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from airflow.sdk import Asset
+from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
@@ -120,14 +120,17 @@ def task_context(
     clear_number: int = 0,
     ti: TaskInstance | None = None,
     assets: Sequence[Asset] = (),
+    dag: DAG | None = None,
 ) -> dict[str, Any]:
     """The context of one try; give the same store to the next try.
 
     :param assets: that Airflow knows.
+    :param dag: of the task, where it matters.
     """
     return {
         "ti": ti or TaskInstance(),
         "task_state_store": store or TaskStateStore(),
         "dag_run": SimpleNamespace(clear_number=clear_number),
         "outlet_events": OutletEvents(assets),
+        **({} if dag is None else {"dag": dag}),
     }

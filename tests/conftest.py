@@ -27,6 +27,8 @@ os.environ.update(
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
     AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent.parent / "dags"),
     AIRFLOW__LOGGING__LOGGING_LEVEL="INFO",
+    # Without it the first copy would store a variable, and there is no Airflow around a task.
+    AIRFLOW__KAFKA_SPARK__DEPLOYMENT="tests",
     **{OPTIONS_VARIABLE: " ".join(SHORT_LIVED)},
 )
 

@@ -88,7 +88,9 @@ class PlannedCopy:
     :param preserve_order: many spans of one Kafka partition are read by one task.
     :param allow_same_topic: a topic that is read may be written to.
     :param is_retry: an earlier try of this run may have delivered records.
-    :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
+    :param former_run_ids: of runs of this task instance that this one takes the place of.
+    :param adopts_run: the run is that of the mark at the brokers, if there is one.
+    :param is_lost: because the task's state is lost, and not because an item may have had another map index.
     :param is_first_submission: no job was ever submitted under ``run_id``.
     :param earlier: what was delivered before the task was cleared, or None.
     :param audit_from: for each target topic and partition, its end before the run's first submission.
@@ -112,7 +114,9 @@ class PlannedCopy:
     preserve_order: bool = True
     allow_same_topic: bool = False
     is_retry: bool = False
+    former_run_ids: tuple[str, ...] = ()
     adopts_run: bool = False
+    is_lost: bool = False
     is_first_submission: bool = False
     earlier: EarlierDelivery | None = None
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -225,6 +229,7 @@ class PlannedCopy:
             goes_on=self.stream is not None,
             source_ids=dict(self.plan.topic_ids),
             is_retry=self.is_retry,
+            former_run_ids=self.former_run_ids,
             adopts_run=self.adopts_run,
             is_first_submission=self.is_first_submission,
             untrusted_until=job.untrusted_until,

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.segments import Segment
 
-PROTOCOL_VERSION = 11
+PROTOCOL_VERSION = 12
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -230,7 +230,8 @@ class JobRequest:
     :param goes_on: this is a batch of a stream.
     :param source_ids: id of each source topic, as far as brokers return it.
     :param is_retry: an earlier try of this run may have delivered records.
-    :param adopts_run: the task's state is lost: the run is that of the mark at the brokers, if there is one.
+    :param former_run_ids: of runs of the same task instance, whose marks count wherever they are.
+    :param adopts_run: the worker may not know the run's id: it is that of the mark at the brokers, if there is one.
     :param is_first_submission: the worker has never submitted a job under this ``run_id``.
     :param untrusted_until: progress that was committed under this submission number or a lower one does not count.
     :param proved_key: the delivery key of a delivery that the worker has proved, or empty.
@@ -273,6 +274,7 @@ class JobRequest:
     goes_on: bool = False
     source_ids: Mapping[str, str] = field(default_factory=dict)
     is_retry: bool = False
+    former_run_ids: tuple[str, ...] = ()
     adopts_run: bool = False
     is_first_submission: bool = False
     untrusted_until: int = 0

@@ -7,24 +7,44 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 PREFIX = "airflow-kafka-spark-"
 #: Kafka's own default, in ms: how long readers of the target wait for a job that died within a transaction.
 TRANSACTION_TIMEOUT_MS = 60_000
+#: Of a longer item, a digest tells the rest.
+_SHOWN_CHARACTERS = 200
 
 
-def instance_id(dag_id: str, dag_run_id: str, task_id: str, map_index: int, called_id: str = "") -> str:
+def instance_id(
+    deployment: str, dag_id: str, dag_run_id: str, task_id: str, item: str = "", called_id: str = ""
+) -> str:
     """What a run is found by at the brokers, also if Airflow has lost the task's state: 16 hexadecimal digits.
 
+    :param deployment: of Airflow: two that write to one Kafka may have the same DAGs.
     :param dag_run_id: Airflow's id of the DAG run.
-    :param map_index: of a mapped task, -1 for another one.
+    :param item: of a mapped task, from :func:`item_text`; else empty. A map index is only a place in a list.
     :param called_id: ``task_id`` of an operator that is called within another task, else empty.
 
-    >>> instance_id("orders", "scheduled__2026-01-01", "copy", -1)
-    '899e8e7ad5959a34'
+    >>> instance_id("production", "orders", "scheduled__2026-01-01", "copy")
+    'd65c9257da601d38'
     """
-    content = json.dumps([dag_id, dag_run_id, task_id, map_index, called_id])
+    content = json.dumps([deployment, dag_id, dag_run_id, task_id, item, called_id])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def item_text(parameters: Mapping[str, object]) -> str:
+    """An item of a mapped task: what tells it from the others, at most some 220 characters.
+
+    :param parameters: by name, as plain JSON.
+
+    >>> item_text({"offset_ranges": ["orders:0:0:10"]})
+    '{"offset_ranges": ["orders:0:0:10"]}'
+    """
+    text = json.dumps(parameters, sort_keys=True)
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}... ({hashlib.sha256(text.encode()).hexdigest()[:16]})"
 
 
 def run_prefix(instance: str) -> str:

@@ -304,17 +304,25 @@ class RunOwnership:
     def _read_mark(self) -> Mark | None:
         """The run's mark; an earlier try may have had other targets, and left it there.
 
-        It is then written there too: otherwise it would count again, if the topic of the newer one is deleted.
+        It is then written there too: otherwise it would count again, if the topic of the newer one is deleted. A run
+        that is not of this task instance, as far as the worker knows, keeps its mark at other targets.
         """
         target = min(self._targets)
         places = {(target, 0), *self.admin.committed(self._group)}
         committed = self.admin.stable_offsets({self._group: places})[self._group]
-        earlier = self.admin.describe({topic for topic, _ in committed if topic != target})
+        marks = {topic: Mark.from_json(offset.metadata) for (topic, _), offset in committed.items()}
+        marks = {topic: mark for topic, mark in marks.items() if self._counts(topic, mark)}
+        earlier = self.admin.describe({topic for topic in marks if topic != target})
         self._marked = [target, *sorted(earlier)]
-        mark = self._earlier = latest(Mark.from_json(offset.metadata) for offset in committed.values())
+        mark = self._earlier = latest(marks.values())
         if mark is not None and self._request.adopts_run:
             self.run_id = mark.run_id
         return mark
+
+    def _counts(self, topic: str, mark: Mark) -> bool:
+        request = self._request
+        known = (request.run_id, *request.former_run_ids)
+        return request.adopts_run or topic in self._targets or mark.run_id in known
 
     def _write_mark(self, mark: Mark, progress: Mapping[str, Offsets] | None = None) -> None:
         """Commit the mark, together with progress.

@@ -134,9 +134,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises AirflowFailException: for non-retriable errors.
         :raises KafkaSparkError: for retriable errors.
         """
+        store = RunStateStore(context, self.task_id)
+        store.begin()
         parameters = self._parameters(context)
-        ledger, store = self._ledger(context, parameters), RunStateStore(context, self.task_id)
-        state = store.load(self.on_rerun, as_stored=self._follows_trigger)
+        ledger = self._ledger(context, parameters)
+        state = store.load(self.on_rerun, self._item, as_stored=self._follows_trigger)
         if state.result is not None and not self.plan_only:
             earlier = None if state.earlier is None else state.earlier.still_there(state.proved_ids)
             return self._return_stored_result(context, ledger, state.result, earlier)
@@ -190,12 +192,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         location = self.report_location if report_location is None else report_location
+        store = RunStateStore(context, self.task_id)
+        store.begin()
         place = BundlePlace.parse(folder, location, spark_version, scala_version)
         parameters = self._parameters(context)
         self._check_bundled(parameters)
         self._check_functions(parameters, spark_version)
-        store = RunStateStore(context, self.task_id)
-        state = store.load(self.on_rerun)
+        state = store.load(self.on_rerun, self._item)
         if state.result is not None:
             # This task has executed the operator before.
             state = state.after_delivery()
@@ -323,6 +326,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         resolved, target = self._resolved_plan(attempt, state, rules)
         transform = transform.of_topics({r.topic for r in resolved.ranges})
         state, plan = store.for_plan(state, resolved, transform)
+        state = replace(state, instance=state.instance or self._instance(attempt.context, state.item))
         # Only the new one: the table below has all.
         for warning in plan.warnings[len(resolved.warnings) :]:
             self.log.warning("%s", warning)
@@ -337,7 +341,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             attempt.check_timestamps(target, plan)
         return state, PlannedCopy(
             run_id=state.run_id,
-            instance=self._instance(attempt.context),
+            instance=state.instance,
             parameters=attempt.parameters,
             plan=plan,
             transform=transform,
@@ -348,7 +352,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             preserve_order=self.preserve_order,
             allow_same_topic=self.allow_same_topic,
             is_retry=state.has_submitted,
+            former_run_ids=state.former_run_ids,
             adopts_run=state.adopts_run,
+            is_lost=state.is_lost,
             is_first_submission=state.submitted_at_ms is None,
             earlier=state.earlier,
             pace=self._pace(),
@@ -518,8 +524,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         return result
 
     def _announce_retry(self, planned: PlannedCopy) -> None:
-        if planned.adopts_run:
+        if planned.is_lost:
             self.log.warning("%s", LOST_STATE)
+        elif planned.adopts_run:
+            self.log.info(
+                "This map index is new in a DAG run that was cleared: if its item had another index before, that run "
+                "is continued."
+            )
         elif planned.earlier is not None:
             self.log.info("The target is searched for what this task has delivered before.")
         elif planned.parameters.is_exactly_once:

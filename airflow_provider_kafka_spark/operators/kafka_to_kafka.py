@@ -66,11 +66,13 @@ from airflow_provider_kafka_spark.operators.asset_events import (
 from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
 from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
+from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.proof import check_counts
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
+from airflow_provider_kafka_spark.state.deployment import deployment_name
 from airflow_provider_kafka_spark.state.request_store import RequestStore
-from airflow_provider_kafka_spark.state.run_state import remember_success
+from airflow_provider_kafka_spark.state.run_state import check_item, remember_success
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
@@ -343,6 +345,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._tokens = DelegationTokenPolicy()
         #: Whether an earlier try has submitted a job, and the task was not cleared since.
         self._is_resumed = False
+        #: Of a mapped task, see ``core.run_identity``.
+        self._item = ""
         self._lineage_entry: Mapping[str, Any] | None = None
 
     @classmethod
@@ -395,13 +399,20 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._read_rendered()
         min_lifetime = text_or_none(self.min_token_lifetime)
         self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
-        first = RequestStore(context, self.task_id).resume(
-            lambda: self._parsed().by_name(), self.log, as_stored=self._follows_trigger
-        )
+        now = dict[str, Any]()
+
+        def requested() -> dict[str, Any]:
+            now.update(self._parsed().by_name())
+            return now
+
+        first = RequestStore(context, self.task_id).resume(requested, self.log, as_stored=self._follows_trigger)
         self._is_resumed = bool(first)
         if self._is_resumed and not self._follows_trigger:
             count_retry(context)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
+        self._item = self._item_of(context, parameters.by_name())
+        if first and now:
+            check_item(self._item, self._item_of(context, now))
         self._new_targets.check(parameters.target_topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
@@ -565,11 +576,18 @@ class KafkaToKafkaOperator(DeferrableOperator):
             parameters.dead_letter_topic,
         )
 
-    def _instance(self, context: Context) -> str:
+    def _item_of(self, context: Context, parameters: Mapping[str, Any]) -> str:
+        """The item of a mapped task that this is; empty if it is not mapped.
+
+        :param parameters: by name.
+        """
+        return mapped_item(context, parameters, KafkaToKafkaOperator)
+
+    def _instance(self, context: Context, item: str) -> str:
         """What this task's runs are found by at the brokers of the target."""
         ti = context["ti"]
         called_id = "" if self.task_id == ti.task_id else self.task_id
-        return instance_id(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, called_id)
+        return instance_id(deployment_name(), ti.dag_id, ti.run_id, ti.task_id, item, called_id)
 
     def _client_id(self, context: Context) -> str:
         """By which brokers know the job's clients."""

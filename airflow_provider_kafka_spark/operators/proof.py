@@ -27,6 +27,10 @@ LOST_STATE = (
     "target's brokers, that run is continued, and what its progress or its headers tell of is not written again; "
     "brokers keep the mark for offsets.retention.minutes, a week by default."
 )
+_MOVED = (
+    "This item of the mapped task had another map index before the clear. Its run {} is continued: what its progress "
+    "or its headers tell of is not written again."
+)
 #: Maximum number of offsets in ranges with gaps that a second client counts.
 _MAX_RECOUNTED_OFFSETS = 1_000_000
 
@@ -45,8 +49,10 @@ def proved_result(
     plan = planned.plan.after_job(after, planned.rules)
     counted = check_counts(source, planned, report, allow_duplicates=allow_duplicates)
     warnings = [*plan.partitions_added(after), *counted]
-    if planned.adopts_run:
+    if planned.is_lost:
         warnings.append(LOST_STATE)
+    elif run_id != planned.run_id:
+        warnings.append(_MOVED.format(run_id))
     for warning in (*report.warnings, *warnings):
         log.warning("%s", warning)
     if planned.earlier is not None:

@@ -1,6 +1,7 @@
 """The state that a task keeps between its tries, in Airflow's task state store.
 
-It belongs to the task instance (DAG run, task and map index), whatever its parameters render to.
+It belongs to the task instance (DAG run, task and map index), whatever its parameters render to. Of a mapped task it
+also has the item that it is of, since a list may change before a clear.
 
 - A retry carries out the plan of the first try. If an earlier try delivered everything and failed only after that, the
   retry returns its result.
@@ -21,7 +22,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
-from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
+from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _RUN_KEY = "kafka_spark_run"
+#: Under this key, of tries that have not submitted anything. It goes with the state, wherever that is deleted.
+_BEGUN = {"begun": True}
 _STREAM_KEY = "kafka_spark_stream"
 _DEFERRED_KEY = "kafka_spark_deferred_stream"
-_STATE_VERSION = 4
+_STATE_VERSION = 5
 
 T = TypeVar("T")
 
@@ -131,8 +134,12 @@ class RunState:
     :param submission: number of the latest submission; it only grows.
     :param untrusted_until: committed progress does not count up to this submission number: it wrote at least once, or
         its report did not prove the delivery.
-    :param adopts_run: the state of earlier tries is lost, so the run is that of the mark at the target's brokers, if
-        there is one; ``run_id`` is only for the case that there is none.
+    :param item: of a mapped task, see ``core.run_identity``; else empty.
+    :param instance: by which the run is found at the target's brokers; empty before there is a plan.
+    :param former_run_ids: of the runs of this task instance that this one takes the place of.
+    :param adopts_run: the state of earlier tries is lost, or the list of a mapped task was expanded anew: the run is
+        that of the mark at the target's brokers, if there is one. ``run_id`` is only for the case that there is none.
+    :param is_lost: the first of the two.
     :param target_ends: ends of the target's partitions before the run's first submission, or the first one since the
         task was cleared after its delivery; None if there was none.
     :param target_ids: ids of these target topics.
@@ -154,7 +161,11 @@ class RunState:
     run_id: str
     submission: int = 0
     untrusted_until: int = 0
+    item: str = ""
+    instance: str = ""
+    former_run_ids: tuple[str, ...] = ()
     adopts_run: bool = False
+    is_lost: bool = False
     plan: ReplayPlan | None = None
     target_ends: Mapping[str, Mapping[int, int]] | None = None
     target_ids: Mapping[str, str] = field(default_factory=dict)
@@ -228,16 +239,28 @@ class RunStateStore:
         self._store = TaskState(context, task_id)
         self._try_numbers = TryNumbers.of(context)
 
-    def load(self, on_rerun: str = MISSING_ONLY, *, as_stored: bool = False) -> RunState:
+    def begin(self) -> None:
+        """Remember the first try, before anything can fail: a later one without any state then knows that it is lost,
+        and not that nothing was submitted.
+        """
+        if self._try_numbers.is_first and self._store.get(_RUN_KEY) is None:
+            self._store.set(_RUN_KEY, _BEGUN)
+
+    def load(self, on_rerun: str = MISSING_ONLY, item: str = "", *, as_stored: bool = False) -> RunState:
         """The state to start this try from.
 
         :param on_rerun: what to do if the task has succeeded.
+        :param item: of a mapped task, else empty.
         :param as_stored: this try itself has stored it, before a trigger followed its job: no clear has come between.
         :raises AlreadyDeliveredError: if it has, and ``on_rerun`` forbids another run.
+        :raises InvalidInputError: if what is stored is of another item.
         """
         stored = self._store.get(_RUN_KEY)
-        if stored is None:
-            return replace(_fresh(), adopts_run=not self._try_numbers.is_first)
+        if stored in (None, _BEGUN):
+            is_lost = stored is None and not self._try_numbers.is_first
+            # A list that was expanded anew may have had the item at another index.
+            may_have_moved = bool(item) and bool(self._try_numbers.clear_number)
+            return replace(_fresh(), item=item, adopts_run=is_lost or may_have_moved, is_lost=is_lost)
         # A plan of another version is no obstacle to a clear, which requests a new one.
         has_plan = isinstance(stored, dict) and "plan" in stored
         state = _decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
@@ -248,7 +271,9 @@ class RunStateStore:
                 "lacks, or 'copy_again'."
             )
         if state.succeeded and on_rerun == COPY_AGAIN:
-            return replace(_fresh(), submission=state.submission, copies_again=True)
+            return replace(_fresh(), item=item, copies_again=True, **_succeeding(state, item))
+        if not as_stored:
+            check_item(state.item, item)
         if state.result is not None:
             state = replace(state, result=_unpacked(state.result))
             # Unless this is a retry, the task was cleared: after a success, or to make it succeed after all.
@@ -275,10 +300,11 @@ class RunStateStore:
         # The earlier try's application may still run, and is waited for.
         fresh = replace(
             _fresh(),
-            submission=state.submission,
+            item=state.item,
             application_id=state.application_id,
             remote=state.remote,
             fingerprint=fingerprint,
+            **_succeeding(state, state.item),
         )
         warning = (
             f"Changed since an earlier try of this run: {shortened(changed)}. So nothing that it delivered (run_id "
@@ -330,6 +356,7 @@ class RunStateStore:
                 state,
                 run_id=run_id,
                 adopts_run=False,
+                is_lost=False,
                 plan=None,
                 remote=None,
                 result=result,
@@ -491,6 +518,26 @@ def remember_success(context: Context) -> None:
 def _fresh() -> RunState:
     # Random: other writers must not be able to predict it, because a record with this id counts as delivered.
     return RunState(secrets.token_hex(8))
+
+
+def _succeeding(state: RunState, item: str) -> dict[str, Any]:
+    """What a new run has of the one before: numbers grow, and its drivers are fenced wherever they write."""
+    return {
+        "submission": state.submission,
+        "instance": state.instance if state.item == item else "",
+        "former_run_ids": (*state.former_run_ids, state.run_id),
+    }
+
+
+def check_item(earlier: str, now: str) -> None:
+    """:raises InvalidInputError: if a map index has another item than before."""
+    if earlier != now:
+        raise InvalidInputError(
+            f"The item at a map index must be the one of the earlier try of this DAG run, {earlier or 'none'}; got "
+            f"{now or 'none'}. The earlier one may have been delivered, also from another index. Restore the order of "
+            "the list, with new items at its end, and clear the task; or trigger a new DAG run with what is to be "
+            "copied."
+        )
 
 
 def _packed(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,9 @@ SECTION = "kafka_spark"
 #: What the environment variables of all options begin with, in Airflow's form and in the earlier one.
 VARIABLE_PREFIXES = ("AIRFLOW__KAFKA_SPARK__", "AIRFLOW_KAFKA_SPARK_")
 _BOOLEANS = dict.fromkeys(("true", "t", "1", "on"), True) | dict.fromkeys(("false", "f", "0", "off"), False)
+#: Characters of a wrong name in a message.
+_NAME_SHOWN = 50
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:.]+")
 
 
@@ -70,6 +73,7 @@ HTTP_HOSTS = Setting("maven_http_hosts")
 CLASS_ARCHIVE = Setting("class_archive", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE")
 ALLOW_CLIENT_CLASSES = Setting("allow_client_classes")
 TOKEN_ENDPOINT_HOSTS = Setting("token_endpoint_hosts")
+DEPLOYMENT = Setting("deployment")
 
 
 def cache_folder() -> Path | None:
@@ -124,6 +128,18 @@ def client_classes_allowed() -> bool:
     :raises OptionError: if the value is not a boolean.
     """
     return ALLOW_CLIENT_CLASSES.flag(default=False)
+
+
+def deployment() -> str | None:
+    """The name of this deployment of Airflow; None if it has none.
+
+    :raises OptionError: if it is malformed.
+    """
+    value = DEPLOYMENT.value()
+    if value and not _NAME.fullmatch(value):
+        shown = repr(value if len(value) <= _NAME_SHOWN else f"{value[:_NAME_SHOWN]}...")
+        raise DEPLOYMENT.error("1 to 100 letters, digits, '.', '_' and '-', such as production", shown)
+    return value or None
 
 
 def token_endpoint_hosts() -> frozenset[str] | None:

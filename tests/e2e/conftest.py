@@ -97,6 +97,8 @@ def airflow_home(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Airflo
             "AIRFLOW_VAR_SPARK_JOBS": str(scratch / "jobs"),
             "AIRFLOW_VAR_SPARK_REPORTS": str(scratch / "reports"),
             "AIRFLOW_VAR_KAFKA_CONNECTOR": ",".join(map(str, connector_jars(None))),
+            # Its first copy gives it a name.
+            "AIRFLOW__KAFKA_SPARK__DEPLOYMENT": "",
             # A scheduler runs what a test unpauses, and not every example at once.
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
             # No file changes while a test runs.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -34,6 +36,15 @@ def test_each_expanded_replay_copies_its_own_ranges(shop: Shop, airflow_home: Ai
     ]
     assert all(p.holds for proof in proofs for p in proof)
     assert len({result["run_id"] for result in results}) == 2
+    with closing(sqlite3.connect(airflow_home.database)) as database:
+        stored = database.execute(
+            "SELECT value FROM task_state_store WHERE key = 'kafka_spark_run' AND dag_id = 'replay_expanded'"
+        ).fetchall()
+    # Known by what is mapped, and not by their places.
+    assert {json.loads(value)["item"] for (value,) in stored} == {
+        '{"offset_ranges": ["orders:0:10:20", "orders:1:10:20"]}',
+        '{"offset_ranges": ["orders:2:30:45"]}',
+    }
 
 
 def test_a_replay_is_audited_and_repaired(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:

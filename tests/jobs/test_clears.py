@@ -137,14 +137,15 @@ def test_progress_of_a_finished_piece_expires(
 def test_another_target_after_a_clear_stops_the_earlier_driver(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch, delivery: str
 ) -> None:
-    """It looks for the mark at its own target, and finds the new one there."""
+    """It looks for the mark at its own target, and finds the new one there: the worker knows the earlier run."""
     source, first, second = topic(suffix="source"), topic(suffix="first"), topic(suffix="second")
     kafka_broker.produce(source, numbered(100))
     ranges, options = [f"{source}:0:0:100"], {"delivery": delivery}
     suspended = pause(monkeypatch, batch, "write_records")
     earlier = suspended.start(lambda: run_copy(ranges, topic=first, **options))
 
-    run_copy(ranges, topic=second, is_retry=True, run_id="feedc0de00000000", **options)
+    former = {"former_run_ids": ("0123456789abcdef",)}
+    run_copy(ranges, topic=second, is_retry=True, run_id="feedc0de00000000", **former, **options)
     suspended.end()
 
     assert isinstance(earlier.exception(60), RunTakenOverError)

@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.state import window_cuts
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
-from tests.airflow_fakes import Variables
+from tests.airflow_fakes import TaskStateStore, Variables
 from tests.in_process_jobs import in_process_spark as in_process_spark
 
 
@@ -71,6 +71,11 @@ def recording_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recordin
     submit.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(home))
     return RecordingSpark(home, recorded)
+
+
+def has_submitted_nothing(store: TaskStateStore) -> bool:
+    """A task that was refused has stored no more than that it began."""
+    return all(value == {"begun": True} for value in store.values.values())
 
 
 @dataclass(frozen=True)

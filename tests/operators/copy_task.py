@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -29,6 +30,8 @@ class CopyTask:
     """A task, and its tries.
 
     :param given: its parameters, as far as a try has no others.
+    :param map_index: of a mapped task.
+    :param dag: that has the mapped task.
     """
 
     kafka: KafkaBroker
@@ -41,6 +44,8 @@ class CopyTask:
     clears: int = 0
     operator: Any = None
     context: dict[str, Any] = field(default_factory=dict)
+    map_index: int = -1
+    dag: DAG | None = None
 
     def run(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
         """The next try, as Airflow renders and executes it; a parameter that is None is not given. A replay has two
@@ -57,8 +62,8 @@ class CopyTask:
         self.operator = kind(task_id="task", **given)
         self.operator.render_template_fields({})
         self.tries += 1
-        ti = Try(try_number=self.tries, max_tries=3 + self.clears)
-        self.context = task_context(self.store, clear_number=self.clears, ti=ti)
+        ti = Try(try_number=self.tries, max_tries=3 + self.clears, map_index=self.map_index)
+        self.context = task_context(self.store, clear_number=self.clears, ti=ti, dag=self.dag)
         result: dict[str, Any] = self.operator.execute(self.context)
         return result
 

@@ -187,7 +187,7 @@ def _fail(*_: object, **__: object) -> None:
 
 
 def test_a_clear_after_a_first_try_that_submitted_nothing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run then is that of a mark, if there is one; a clear still knows what it delivered."""
+    """The second one goes on with its run; a clear still knows what that delivered."""
     with monkeypatch.context() as patch:
         patch.setattr(Batch, "_submit", _fail)
         with pytest.raises(RuntimeError, match="the worker is gone"):
@@ -249,9 +249,10 @@ def test_without_a_mark_nothing_counts_as_proved_that_was_not(
 def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first try submitted nothing, so the second one began a run that no mark names."""
+    """The first try submitted nothing, and its state is lost, so the second one began a run that no mark names."""
     task.given["delivery"] = "at_least_once"
     for step in ("_submit", "_collect"):
+        task.store.values.clear()
         with monkeypatch.context() as patch:
             patch.setattr(Batch, step, _fail)
             with pytest.raises(RuntimeError, match="the worker is gone"):
@@ -262,13 +263,31 @@ def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(
     assert result["delivered_before"] == 10
 
 
+def test_a_dag_run_that_was_deleted_and_made_again(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its id, while the mark of the deleted one is still there. Its first try fails before there is a plan, which
+    has lost nothing.
+    """
+    task.clear()
+    task.store.values.clear()
+    task.tries = task.clears = 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "_parameters", _fail)
+        with pytest.raises(RuntimeError, match="the worker is gone"):
+            task.run()
+
+    result = task.succeed()
+
+    assert task.values() == once(0, 10) + once(0, 10)
+    assert (result["delivered_before"], result["warnings"]) == (0, [])
+
+
 @pytest.mark.parametrize("has_mark", [True, False])
 def test_a_clear_without_the_state(task: Task, has_mark: bool) -> None:
     """Somebody has deleted it. Brokers keep the mark for a week."""
     first = task.clear()
     task.store.values.clear()
     if not has_mark:
-        group = owner_group(instance_id("dag", "manual__2026-11-20", "task", -1))
+        group = owner_group(instance_id("tests", "dag", "manual__2026-11-20", "task"))
         admin = AdminClient({"bootstrap.servers": task.kafka.bootstrap_servers})
         admin.delete_consumer_groups([group])[group].result(timeout=30)
 

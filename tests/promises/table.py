@@ -257,6 +257,26 @@ are those of the first try, whatever they render to now
 Another order of topics or another spelling of the same moment is no difference
   tests/operators/test_bounded_copy.py::test_another_spelling_of_the_same_is_no_difference
 
+# What a run is known by
+They are named after the deployment of Airflow, the DAG, the DAG run, the task and, where it is mapped, the item
+  tests/core/test_run_identity.py::test_each_part_makes_another_run
+  quick: rule
+a random name, which the first copy stores in Airflow's variable `kafka_spark_deployment`
+  tests/state/test_deployment.py::test_a_deployment_without_a_name_gets_a_random_one_that_stays
+  tests/operators/test_identity.py::test_two_deployments_with_the_same_names
+**A DAG run that is deleted and made again** under its id is another run
+  tests/operators/test_on_rerun.py::test_a_dag_run_that_was_deleted_and_made_again
+is what is mapped: the values of the parameters of `expand()` or `expand_kwargs()`
+  tests/operators/test_mapped_item.py::test_it_is_what_is_mapped
+  tests/operators/test_mapped_item.py::test_it_is_what_this_item_has_of_a_list_of_mappings
+  quick: rule
+If a job was submitted for the earlier one, the task fails and names both
+  tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
+An item that was at another index before is found by its content, and its run goes on
+  tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
+is known by its connection and topics, in any order of the list
+  tests/sensors/test_offsets.py::test_a_mapped_sensor_goes_on_where_its_topics_ended
+
 # Clears after a success
 It looks for the earlier records in the target, by their `run_id`, and writes what is not there
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new

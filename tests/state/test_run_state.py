@@ -13,7 +13,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, ProtocolError
+from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
@@ -67,11 +67,12 @@ def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:
 PLAN = plan_of()
 
 
-def load(store: TaskStateStore, **context: Any) -> tuple[RunStateStore, RunState]:
+def load(store: TaskStateStore, item: str = "", **context: Any) -> tuple[RunStateStore, RunState]:
     """Start one try, as a worker that knows nothing but the store does, which gives back what JSON makes of it."""
     store.values = json.loads(json.dumps(store.values))
     opened = RunStateStore(task_context(store, **context), "task")
-    return opened, opened.load()
+    opened.begin()
+    return opened, opened.load(item=item)
 
 
 def submitted(
@@ -79,7 +80,7 @@ def submitted(
 ) -> RunState:
     """One try that came as far as the submission."""
     opened, state = load(store, **context)
-    state, plan = opened.for_plan(state, plan, TRANSFORM)
+    state, plan = opened.for_plan(replace(state, instance=state.instance or "instance"), plan, TRANSFORM)
     return opened.submitting(state, plan, now_ms, delivery)
 
 
@@ -180,7 +181,97 @@ def test_a_later_try_without_state_takes_the_run_of_the_mark(ti: TaskInstance, a
     """The store was lost: an earlier try may have delivered records under a run id that only the brokers know."""
     _, state = load(TaskStateStore(), ti=ti)
 
-    assert (state.adopts_run, state.has_submitted) == (adopts, adopts)
+    assert (state.adopts_run, state.is_lost, state.has_submitted) == (adopts, adopts, adopts)
+
+
+def test_a_first_try_that_failed_in_planning_is_remembered() -> None:
+    """It has delivered nothing. So its retry neither takes a run for its own that it finds at the brokers, such as that
+    of a DAG run of the same id that was deleted, nor does it say that the state was lost.
+    """
+    store = TaskStateStore()
+    RunStateStore(task_context(store, ti=Try()), "task").begin()
+    _, retry = load(store, ti=Try(try_number=2))
+    _, cleared = load(store, clear_number=1, ti=Try(try_number=3, max_tries=6))
+
+    for state in (retry, cleared):
+        assert (state.adopts_run, state.is_lost, state.has_submitted) == (False, False, False)
+
+
+def test_a_try_without_the_state_of_a_submission_has_lost_it() -> None:
+    """Whatever was remembered before."""
+    store = TaskStateStore()
+    submitted(store, ti=Try())
+    del store.values["kafka_spark_run"]
+
+    assert load(store, ti=Try(try_number=2))[1].is_lost
+    assert not load(store, ti=Try())[1].is_lost
+
+
+def test_a_run_keeps_the_instance_that_it_began_with() -> None:
+    """Also if the deployment gets another name, and under another run id: so its earlier drivers are fenced. Their
+    marks are known by the run ids.
+    """
+    store = TaskStateStore()
+    first = submitted(store, ti=Try())
+    changed = submitted(store, replace(PLAN, source_cluster_id="B"), ti=Try(try_number=2))
+    opened, state = load(store, ti=Try(try_number=3))
+    opened.finished(state, {**RESULT, "run_id": state.run_id}, "key", IDS)
+    succeed(store)
+    again = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=4)), "task").load("copy_again")
+
+    assert (first.instance, changed.instance, again.instance) == ("instance",) * 3
+    assert len({first.run_id, changed.run_id, again.run_id}) == 3
+    assert again.former_run_ids == (first.run_id, changed.run_id)
+
+
+@pytest.mark.parametrize("succeeds", [False, True])
+def test_another_item_at_the_map_index_is_refused(succeeds: bool) -> None:
+    """The list has grown at its front: what was delivered is not of this item, and this one may have been delivered
+    from another index. The item of before goes on.
+    """
+    store = TaskStateStore()
+    submitted(store, item="[0:10]", ti=Try())
+    if succeeds:
+        opened, state = load(store, item="[0:10]", ti=Try(try_number=2))
+        opened.finished(state, {**RESULT, "run_id": state.run_id}, "key", IDS)
+        succeed(store)
+    cleared: dict[str, Any] = {"clear_number": 1, "ti": Try(try_number=3, max_tries=6)}
+
+    with refuses(InvalidInputError, "The item at a map index must be", "DAG run, [0:10]; got [20:30].", "at its end"):
+        load(store, item="[20:30]", **cleared)
+    assert load(store, item="[0:10]", **cleared)[1].has_submitted
+
+
+def test_another_item_after_one_that_was_not_submitted() -> None:
+    """Nothing was delivered of either."""
+    store = TaskStateStore()
+    load(store, item="[0:10]", ti=Try())
+
+    _, state = load(store, item="[20:30]", ti=Try(try_number=2))
+
+    assert (state.item, state.has_submitted) == ("[20:30]", False)
+
+
+def test_another_item_may_be_copied_again() -> None:
+    """With ``copy_again`` nothing counts that was delivered before, whose item it ever was."""
+    store = TaskStateStore()
+    finished(store, ti=Try())
+    succeed(store)
+
+    opened = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task")
+    state = opened.load("copy_again", "[20:30]")
+
+    assert (state.item, state.instance, state.has_submitted) == ("[20:30]", "", False)
+
+
+@pytest.mark.parametrize(("item", "clears", "adopts"), [("[0:10]", 1, True), ("[0:10]", 0, False), ("", 1, False)])
+def test_a_map_index_that_a_clear_has_added_may_have_an_item_that_was_copied(
+    item: str, clears: int, adopts: bool
+) -> None:
+    """From another index: then its run goes on. It is not said that the state was lost, which is not so."""
+    _, state = load(TaskStateStore(), item=item, clear_number=clears, ti=Try())
+
+    assert (state.adopts_run, state.is_lost) == (adopts, False)
 
 
 def test_an_adopted_run_has_its_id_when_it_is_finished() -> None:
@@ -224,7 +315,7 @@ def test_a_state_is_loaded_as_it_was_stored(state: RunState) -> None:
     opened = RunStateStore(task_context(store, ti=Try()), "task")
     opened.started(state, str(state.application_id))
 
-    assert opened.load() == state
+    assert opened.load(item=state.item) == state
 
 
 @pytest.mark.parametrize(
@@ -556,7 +647,7 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 1}, "must be of version 4; got 1", id="version"),
+        pytest.param({"version": 1}, "must be of version 5; got 1", id="version"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],
 )

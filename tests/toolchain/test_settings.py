@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     ALLOW_CLIENT_CLASSES,
     CACHE_FOLDER,
     CLASS_ARCHIVE,
+    DEPLOYMENT,
     HTTP_HOSTS,
     MAVEN_REPOSITORY,
     TOKEN_ENDPOINT_HOSTS,
@@ -23,12 +24,17 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     cache_folder,
     class_archive_enabled,
     client_classes_allowed,
+    deployment,
     maven_repository,
     token_endpoint_hosts,
 )
 
 _SETTINGS = {cache_folder: CACHE_FOLDER, maven_repository: MAVEN_REPOSITORY, class_archive_enabled: CLASS_ARCHIVE}
-_LATER = {client_classes_allowed: ALLOW_CLIENT_CLASSES, token_endpoint_hosts: TOKEN_ENDPOINT_HOSTS}
+_LATER = {
+    client_classes_allowed: ALLOW_CLIENT_CLASSES,
+    token_endpoint_hosts: TOKEN_ENDPOINT_HOSTS,
+    deployment: DEPLOYMENT,
+}
 _VALUES = f"from {Setting.__module__} import *; print({', '.join(f'{read.__name__}()' for read in _SETTINGS)})"
 
 
@@ -61,7 +67,7 @@ def values(environment: Mapping[str, str], imported: str = "airflow") -> str:
 
 def test_without_a_setting_the_defaults_apply() -> None:
     assert (cache_folder(), maven_repository(), class_archive_enabled()) == (None, None, True)
-    assert (client_classes_allowed(), token_endpoint_hosts()) == (False, None)
+    assert (client_classes_allowed(), token_endpoint_hosts(), deployment()) == (False, None, None)
 
 
 def test_hosts_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +129,9 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, var
         (client_classes_allowed, "maybe", "True or False", "'maybe'"),
         (token_endpoint_hosts, "https://id/token", "host names without", "'https://id/token'"),
         (token_endpoint_hosts, "a,,b", "host names without", "'a,,b'"),
+        (deployment, "my production", "1 to 100 letters, digits, '.', '_' and '-'", "'my production'"),
+        (deployment, "   ", "such as production", "'   '"),
+        (deployment, "p" * 300, "1 to 100 letters", f"'{'p' * 50}...'"),
     ],
 )
 def test_a_wrong_value_is_named(

@@ -1,0 +1,47 @@
+"""Promises of :mod:`airflow_provider_kafka_spark.state.deployment`: two deployments of Airflow are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.state import deployment
+from airflow_provider_kafka_spark.state.deployment import VARIABLE, deployment_name
+from airflow_provider_kafka_spark.toolchain.settings import DEPLOYMENT
+from tests.airflow_fakes import Variables
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
+    """Those of a new deployment, whose configuration has no name for it."""
+    found = Variables()
+    monkeypatch.setattr(deployment, "Variable", found)
+    monkeypatch.delenv(DEPLOYMENT.variable)
+    return found
+
+
+def test_a_deployment_without_a_name_gets_a_random_one_that_stays(
+    variables: Variables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All workers read it, and an upgrade keeps it. Another deployment has another one."""
+    name = deployment_name()
+
+    assert deployment_name() == name == variables.values[VARIABLE]
+    monkeypatch.setattr(deployment, "Variable", Variables())
+    assert deployment_name() != name
+
+
+def test_the_name_in_the_configuration_counts(variables: Variables, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables.values[VARIABLE] = "random"
+    monkeypatch.setenv(DEPLOYMENT.variable, "production")
+
+    assert deployment_name() == "production"
+
+
+@pytest.mark.usefixtures("variables")
+@pytest.mark.parametrize("name", ["my production", " ", "p" * 300, "a/b"])
+def test_a_wrong_name_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(DEPLOYMENT.variable, name)
+
+    with pytest.raises(OptionError, match=r"deployment .* must be 1 to 100 letters"):
+        deployment_name()
