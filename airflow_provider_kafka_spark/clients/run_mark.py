@@ -18,7 +18,14 @@ log = logging.getLogger(__name__)
 
 
 def judge_run(
-    client: KafkaClient, instance: str, submission: int, run_id: str, targets: Sequence[str], *, proved: bool
+    client: KafkaClient,
+    instance: str,
+    submission: int,
+    run_id: str,
+    targets: Sequence[str],
+    *,
+    proved: bool,
+    leaves: bool = False,
 ) -> None:
     """Commit what the worker found of a driver's report, for the driver that comes next.
 
@@ -31,6 +38,7 @@ def judge_run(
     :param run_id: that the driver wrote under.
     :param targets: topics that were written to.
     :param proved: whether everything was delivered, and nothing twice.
+    :param leaves: the driver has left the mark to another plan of the run, which goes on later.
     :raises RunTakenOverError: if a later submission has the run.
     """
     group = owner_group(instance)
@@ -46,7 +54,10 @@ def judge_run(
     if mark is None:
         # At least once without the permission to commit it.
         return
-    said = judged(mark, submission, run_id, proved=proved).to_json()
+    after = judged(mark, submission, run_id, proved=proved, leaves=leaves)
+    if proved and leaves:
+        return
+    said = after.to_json()
     offsets = [confluent_kafka.TopicPartition(topic, 0, 0, said) for topic in marks]
     try:
         consumer.commit(offsets=offsets, asynchronous=False)

@@ -73,6 +73,11 @@ def plan_audit(past: PastCopy, source: ClusterState, target: ClusterState, *, re
             f"{past.unmapped.total:,} offsets that earlier tries had finished are not audited: their tries left no "
             f"segments, such as of {past.unmapped[0]}."
         )
+    if evidence.may_have_duplicates:
+        warnings.append(
+            "Records of the copy may be in the target more than once: a try of it could not tell what was delivered "
+            "before, and without headers nothing tells which records those are. So this audit does not find them."
+        )
     aged, gone = _aged(past, target)
     readable, lost = _readable(past, source)
     return AuditPlan(past, readable, targets, aged, (*warnings, *gone, *lost), read_to_end)

@@ -21,7 +21,8 @@ def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> d
     """What the task returns, as the documentation gives it."""
     rows = [_row(counts, plan.past) for counts in sorted(found.ranges, key=_by_range)]
     totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
-    state = UNKNOWN if totals["unknown"] or plan.past.unmapped else COMPLETE
+    is_unknown = totals["unknown"] or plan.past.unmapped or plan.past.evidence.may_have_duplicates
+    state = UNKNOWN if is_unknown else COMPLETE
     if totals["missing"] or totals["doubled"] or totals["different"]:
         state = FINDINGS
     warnings = [*plan.warnings, *report.warnings]

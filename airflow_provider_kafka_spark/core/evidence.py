@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.protocol import Transform
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class CopyEvidence:
     :param target_ends: end of each target partition before the run, as far as it is known.
     :param also_run_ids: further ids in the provenance headers of its records: of a batch that an earlier generation of
         a stream had begun.
+    :param may_have_duplicates: records may be in the target more than once, and no header tells which.
     """
 
     transform: Transform
@@ -30,6 +31,7 @@ class CopyEvidence:
     target_ids: Mapping[str, str] = field(default_factory=dict)
     target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     also_run_ids: tuple[str, ...] = ()
+    may_have_duplicates: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; :meth:`from_dict` reads it back."""

@@ -248,6 +248,7 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
             transform=transform,
             target_ids={**theirs.target_ids, **ours.target_ids},
             target_ends=ends,
+            may_have_duplicates=ours.may_have_duplicates or theirs.may_have_duplicates,
         ),
         source_ids={**other.source_ids, **past.source_ids},
         target_topics=tuple(sorted({*past.target_topics, *other.target_topics})),

@@ -41,6 +41,7 @@ class EarlierDelivery:
     :param submission: number of the latest submission that it is of.
     :param ranges: what was read, as ``topic:partition:from:until``.
     :param segments: where its records are; None if that is not known.
+    :param may_have_duplicates: its records may be in the target more than once, and no header tells which.
     """
 
     key: str
@@ -51,6 +52,7 @@ class EarlierDelivery:
     submission: int = 0
     ranges: tuple[str, ...] = ()
     segments: tuple[Segment, ...] | None = None
+    may_have_duplicates: bool = False
 
     def still_there(self, target_ids: Mapping[str, str]) -> EarlierDelivery:
         """What is not in a topic that was recreated since.
@@ -160,11 +162,14 @@ class PlannedCopy:
         names = {r.topic for r in self.plan.ranges} if same_cluster and not self.allow_same_topic else set()
         return tuple(sorted(names))
 
-    def evidence(self, target_ids: Mapping[str, str], run_id: str) -> dict[str, Any]:
+    def evidence(
+        self, target_ids: Mapping[str, str], run_id: str, *, may_have_duplicates: bool = False
+    ) -> dict[str, Any]:
         """What a result has for its audit, as plain JSON.
 
         :param target_ids: of the report.
         :param run_id: of the result.
+        :param may_have_duplicates: of the report.
         """
         plan = self.plan
         return CopyEvidence(
@@ -175,6 +180,7 @@ class PlannedCopy:
             target_ids={name: standard_id(topic_id) for name, topic_id in (target_ids or plan.target_ids).items()},
             target_ends=plan.target_ends,
             also_run_ids=(self.run_id,) if self.stream is not None and self.run_id != run_id else (),
+            may_have_duplicates=may_have_duplicates,
         ).to_dict()
 
     @property
@@ -183,7 +189,11 @@ class PlannedCopy:
         earlier = self.earlier
         if earlier is None:
             return {}
-        found = {"proved_key": earlier.key, "audit_within": earlier.target_ranges}
+        found = {
+            "proved_key": earlier.key,
+            "proved_repeats": earlier.may_have_duplicates,
+            "audit_within": earlier.target_ranges,
+        }
         if self.transform.provenance != "segments":
             return found
         return {

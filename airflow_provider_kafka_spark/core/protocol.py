@@ -239,6 +239,7 @@ class JobRequest:
     :param proved_ranges: what was read and delivered before the task was cleared, by the worker's own proof; only where
         no header tells it.
     :param proved_segments: where these records are; None if that is not known.
+    :param proved_repeats: what was proved may be in the target more than once.
     :param audit_from: where to look for earlier deliveries: for each target topic and partition, its end before the
         run's first submission, or before the first one since the task was cleared after its delivery.
     :param audit_within: where to look in front of that: where the target got what was delivered before the clear.
@@ -282,6 +283,7 @@ class JobRequest:
     proved_until: int = 0
     proved_ranges: tuple[str, ...] = ()
     proved_segments: tuple[Segment, ...] | None = None
+    proved_repeats: bool = False
     title: str = ""
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_within: tuple[str, ...] = ()
@@ -427,6 +429,8 @@ class JobReport:
         records. What a failed attempt of a Spark task wrote is not in it.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run that the target has more than once, if the job checked it.
+    :param may_have_duplicates: records may be in the target more than once, and no header tells which.
+    :param leaves_mark: the mark of the run stays that of another plan, whose progress goes on to count.
     :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
     :param progress_groups: the consumer groups that hold the progress of this run's tasks.
     :param batches: of a stream, in order; those without records are left out.
@@ -452,6 +456,8 @@ class JobReport:
     bytes_written: int = 0
     delivered_before: int = 0
     duplicates: int = 0
+    may_have_duplicates: bool = False
+    leaves_mark: bool = False
     failed_tasks: int = 0
     progress_groups: tuple[str, ...] = ()
     batches: tuple[BatchReport, ...] = ()

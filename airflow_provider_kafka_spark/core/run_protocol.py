@@ -48,7 +48,8 @@ class Mark:
     :param groups: how many groups hold the slots of the key.
     :param width: how many slots each of them has: that of piece ``i`` is number ``i % width`` of group ``i // width``.
     :param pieces: how many slots there are; 0 if that is not known.
-    :param repeats: what was delivered before was not known, so that it may have been written again.
+    :param repeats: what was delivered before was not known, so that it may have been written again, or may be by the
+        next plan.
     """
 
     number: int
@@ -93,6 +94,8 @@ class Claimant:
     :param carries: no header says what the target has, so that progress of another plan of the same delivery counts.
     :param proved_until: number of the latest submission of which the worker knows all that it delivered; 0 for none.
     :param proved_key: the delivery key of that submission.
+    :param proved_repeats: what it has proved may be in the target more than once.
+    :param reads_back: the target tells what it has, by its headers.
     """
 
     number: int
@@ -104,6 +107,8 @@ class Claimant:
     carries: bool = False
     proved_until: int = 0
     proved_key: str = ""
+    proved_repeats: bool = False
+    reads_back: bool = False
 
     def mark(
         self, state: MarkState, groups: int = 0, width: int = 1, pieces: int = 0, *, repeats: bool = False
@@ -199,13 +204,17 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
             f"and submission {mark.number} has had the run since. This one writes nothing more."
         )
     if mark is not None and (mark.run_id, mark.key) == (claimant.run_id, claimant.key):
-        is_trusted = mark.number > claimant.untrusted_until
+        is_trusted = _is_trusted(mark, claimant)
         if is_trusted and mark.state == MarkState.OPEN.value:
             return Decision.CONTINUE
-        if is_trusted and mark.state == MarkState.FINISHED.value:
+        # Records may have been deleted from the target since the run was finished: the target says it, if it can.
+        if is_trusted and mark.state == MarkState.FINISHED.value and not claimant.reads_back:
             return Decision.DELIVERED
         # Nothing was written since the worker has proved this very plan.
         return Decision.DELIVERED if carries_proof(mark, claimant) else Decision.READ_BACK
+    if mark is not None and claimant.key == claimant.proved_key and _is_open_plan(mark, claimant):
+        # All of this plan is proved. The other one goes on later.
+        return Decision.DELIVERED
     if mark is not None and _is_carried(mark, claimant):
         return Decision.CARRY_OVER
     if claimant.may_have_delivered or (mark is not None and mark.run_id == claimant.run_id):
@@ -213,11 +222,26 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
     return Decision.BEGIN
 
 
+def _is_trusted(mark: Mark, claimant: Claimant) -> bool:
+    """Whether the state of the mark counts. The latest proof may be of a driver that has left the mark to another plan,
+    whose progress it has found trusted.
+    """
+    is_left = claimant.carries and mark.key != claimant.proved_key and mark.number == claimant.proved_until
+    return mark.number > claimant.untrusted_until or (is_left and mark.number == claimant.untrusted_until)
+
+
+def _is_same_run(mark: Mark, claimant: Claimant) -> bool:
+    """Whether the mark is of the same delivery, perhaps of another plan, and what is known of that counts."""
+    return claimant.carries and mark.run_id == claimant.run_id and is_same_delivery(mark.key, claimant.key)
+
+
+def _is_open_plan(mark: Mark, claimant: Claimant) -> bool:
+    is_open = mark.state == MarkState.OPEN.value and mark.pieces > 0
+    return is_open and _is_same_run(mark, claimant) and _is_trusted(mark, claimant)
+
+
 def _is_carried(mark: Mark, claimant: Claimant) -> bool:
-    if not claimant.carries or mark.run_id != claimant.run_id or not is_same_delivery(mark.key, claimant.key):
-        return False
-    is_open = mark.state == MarkState.OPEN.value and mark.number > claimant.untrusted_until and mark.pieces > 0
-    return is_open or carries_proof(mark, claimant)
+    return _is_open_plan(mark, claimant) or (_is_same_run(mark, claimant) and carries_proof(mark, claimant))
 
 
 def carries_proof(mark: Mark, claimant: Claimant) -> bool:
@@ -255,7 +279,35 @@ def claiming(mark: Mark | None, claimant: Claimant, decision: Decision) -> Mark:
         is_proved = decision is not Decision.CONTINUE and carries_proof(mark, claimant)
         state = MarkState.FINISHED.value if is_proved else mark.state
         return replace(mark, number=claimant.number, token=claimant.token, state=state)
-    return claimant.mark(MarkState.OPENING)
+    return claimant.mark(MarkState.OPENING, repeats=forgets(mark, claimant))
+
+
+def forgets(mark: Mark | None, claimant: Claimant) -> bool:
+    """Whether something was delivered twice, or may be by the next plan, because this driver leaves it out of account:
+    what the mark has of another plan than the proved one.
+    """
+    if claimant.reads_back:
+        return False
+    if mark is None or mark.run_id != claimant.run_id:
+        return claimant.proved_repeats
+    is_of_proof = mark.key == claimant.proved_key and mark.state != MarkState.OPENING.value
+    return claimant.proved_repeats or mark.repeats or (claimant.carries and not is_of_proof)
+
+
+def repeats(mark: Mark | None, claimant: Claimant, decision: Decision, *, only_counts: bool = False) -> bool:
+    """Whether records may be in the target more than once when this driver has ended.
+
+    :param mark: as it was before the claim.
+    :param only_counts: nothing is written, as the worker has proved all of the plan.
+    """
+    if decision is Decision.READ_BACK:
+        return forgets(mark, claimant) if only_counts else not claimant.reads_back
+    return decision is not Decision.BEGIN and mark is not None and mark.repeats
+
+
+def leaves_mark(mark: Mark | None, claimant: Claimant, decision: Decision) -> bool:
+    """Whether the mark stays that of another plan, so that the worker must not finish it in place of this one."""
+    return decision is Decision.DELIVERED and mark is not None and mark.key != claimant.key
 
 
 def is_owner(mark: Mark | None, number: int, token: str) -> bool:
@@ -263,12 +315,13 @@ def is_owner(mark: Mark | None, number: int, token: str) -> bool:
     return mark is not None and (mark.number, mark.token) == (number, token)
 
 
-def judged(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark:
+def judged(mark: Mark | None, number: int, run_id: str, *, proved: bool, leaves: bool = False) -> Mark:
     """The mark that the worker commits when it has judged a report.
 
     :param number: of the worker's own submission.
     :param run_id: of it; if state store and mark were lost, a submission of another run may have the same number.
     :param proved: whether everything was delivered, and nothing twice.
+    :param leaves: the driver has left the mark to another plan, see :func:`leaves_mark`.
     :raises RunTakenOverError: if a later submission has the run, or the mark is gone.
     """
     if mark is None or (mark.number, mark.run_id) != (number, run_id):
@@ -277,4 +330,6 @@ def judged(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark
             f"Only the submission that has the run may finish it; this is submission {number} of run {run_id}, and "
             f"{has_it} has it. A retry looks at what was delivered."
         )
+    if proved and leaves:
+        return mark
     return replace(mark, state=(MarkState.FINISHED if proved else MarkState.OPENING).value)

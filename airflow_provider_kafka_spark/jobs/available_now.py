@@ -85,6 +85,7 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
         seconds=time.monotonic() - started,
         delivered_before=sum(report.delivered_before for report in totals.reports),
         duplicates=sum(report.duplicates for report in totals.reports),
+        may_have_duplicates=any(report.may_have_duplicates for report in totals.reports),
         failed_tasks=sum(report.failed_tasks for report in totals.reports),
         batches=tuple(totals.batches),
         ui_url=spark.sparkContext.uiWebUrl,
@@ -290,7 +291,8 @@ def _keep_segments(spark: SparkApplication, checkpoint: str, number: int, report
         return
     folder = f"{checkpoint}/{SEGMENTS_FOLDER}"
     read = OffsetRanges(r.offset_range for r in report.ranges)
-    hadoop_files.overwrite(spark, f"{folder}/{number}", batch_text(read, report.segments))
+    text = batch_text(read, report.segments, may_have_duplicates=report.may_have_duplicates)
+    hadoop_files.overwrite(spark, f"{folder}/{number}", text)
     if number >= KEPT_SEGMENTS:
         hadoop_files.delete(spark, f"{folder}/{number - KEPT_SEGMENTS}")
 

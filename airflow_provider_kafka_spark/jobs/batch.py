@@ -107,7 +107,8 @@ def copy_ranges(
         return replace(report, warnings=(*report.warnings, again))
     if failed and request.transform.has_provenance_headers:
         report = replace(report, duplicates=find_written(spark, request, run, targets).duplicates)
-    return replace(report, failed_tasks=failed)
+    may_be = report.may_have_duplicates or (failed > 0 and not request.transform.has_provenance_headers)
+    return replace(report, failed_tasks=failed, may_have_duplicates=may_be)
 
 
 def _report(
@@ -149,6 +150,8 @@ def _report(
         bytes_written=sum(task.bytes_written for task in result.reports.values()),
         delivered_before=before.total() + result.already_committed.total(),
         duplicates=remaining.before.duplicates,
+        may_have_duplicates=remaining.repeats and not request.transform.has_provenance_headers,
+        leaves_mark=run.leaves_mark,
         progress_groups=run.groups,
         delivery_key=run.key,
         target_ids=dict(remaining.target_ids),

@@ -26,7 +26,11 @@ _COMPACTED = (
 )
 _NO_HEADERS = (
     "An earlier try may have delivered records, its committed progress does not tell which, and without provenance "
-    "headers there is no other way to find them: all records are written again."
+    "headers there is no other way to find them: all records are written, and what it has delivered is written again."
+)
+_MAY_BE_REPEATED = (
+    "A try of this run, or its next plan, could not tell what was delivered before, so records may be in the target "
+    "more than once. Nothing in the target tells which."
 )
 
 
@@ -41,6 +45,7 @@ class Remaining:
     :param is_delivered: everything was delivered; records are only counted.
     :param before: what was found in the target.
     :param committed: offsets of the source that earlier tries had committed; they are read again, and not written.
+    :param repeats: records may be in the target more than once.
     """
 
     run: RunOwnership
@@ -50,6 +55,7 @@ class Remaining:
     is_delivered: bool = False
     before: Delivered = field(default_factory=Delivered)
     committed: int = 0
+    repeats: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -75,23 +81,26 @@ def find_remaining(
             "Create it: a retry then writes all records to the new topic."
         )
     target_ids = {name: topic.id for name, topic in described.items()}
-    decision = run.claim(request, source.pieces, described)
-    known = (*source.warnings, *([_NO_HEADERS] if decision is not Decision.READ_BACK and run.repeats(decision) else []))
-    if decision is Decision.DELIVERED:
-        return Remaining(run, source, target_ids, is_delivered=True, warnings=known)
+    compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
+    reads_back = request.transform.has_provenance_headers and not compacted
+    decision = run.claim(request, source.pieces, described, reads_back=reads_back)
+    only_counts = decision is Decision.DELIVERED
+    if decision is Decision.READ_BACK and not reads_back:
+        # The target cannot say what it has. The worker knows what it got.
+        only_counts = bool(request.proved_key) and run.key == request.proved_key
+    repeats = run.repeats(decision, only_counts=only_counts)
+    if only_counts:
+        warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
+        return Remaining(run, source, target_ids, is_delivered=True, repeats=repeats, warnings=warnings)
     if decision is not Decision.READ_BACK:
+        warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
         slots = run.open(decision, source.pieces)
         committed = 0 if decision is Decision.BEGIN else run.committed_offsets(source.pieces)
-        return Remaining(run, source, target_ids, slots, committed=committed, warnings=known)
-    is_proved = bool(request.proved_key) and run.key == request.proved_key
-    compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
-    if compacted or not request.transform.has_provenance_headers:
-        if is_proved:
-            # The target cannot say what it has. The worker knows what it got.
-            return Remaining(run, source, target_ids, is_delivered=True, warnings=source.warnings)
+        return Remaining(run, source, target_ids, slots, committed=committed, repeats=repeats, warnings=warnings)
+    if not reads_back:
         slots = run.open(decision, source.pieces)
         warning = _COMPACTED.format(", ".join(compacted[:5])) if compacted else _NO_HEADERS
-        return Remaining(run, source, target_ids, slots, warnings=(*source.warnings, warning))
+        return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, warning))
     wait_for_open_transactions(run.admin, targets)
     before = find_written(spark, request, run, targets)
     pieces = planned.subtract(before.ranges)

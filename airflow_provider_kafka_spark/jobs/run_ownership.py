@@ -36,9 +36,12 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     decide,
     delivery_key,
     fences,
+    forgets,
     is_same_delivery,
     latest,
+    leaves_mark,
     may_have_delivered,
+    repeats,
     with_slots,
 )
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
@@ -87,6 +90,7 @@ class RunOwnership:
     :ivar key: the delivery key of the whole plan.
     :ivar groups: that hold the progress.
     :ivar has_mark: whether the login may commit the run's mark, which at least once does not insist on.
+    :ivar leaves_mark: whether the mark stays that of another plan of the run.
     """
 
     def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
@@ -95,6 +99,7 @@ class RunOwnership:
         self.key = ""
         self.groups: tuple[str, ...] = ()
         self.has_mark = True
+        self.leaves_mark = False
         self._request = request
         self._token = uuid4().hex
         self._producer = producer
@@ -105,6 +110,8 @@ class RunOwnership:
         self._committed: dict[str, CommittedOffset] = {}
         self._targets: Mapping[str, TargetTopic] = {}
         self._has_run = False
+        self._reads_back = False
+        self._claimant: Claimant | None = None
 
     @property
     def owner(self) -> Owner | None:
@@ -121,22 +128,26 @@ class RunOwnership:
         """What the transactional ids of Spark tasks begin with; None for at least once."""
         return None if self._producer is None else f"{run_prefix(self._request.instance)}task-"
 
-    def claim(self, request: JobRequest, pieces: Sequence[Piece], targets: Mapping[str, TargetTopic]) -> Decision:
+    def claim(
+        self, request: JobRequest, pieces: Sequence[Piece], targets: Mapping[str, TargetTopic], *, reads_back: bool
+    ) -> Decision:
         """Take over the run from earlier drivers, whose tasks write nothing from then on (C2 to C5).
 
         :param request: of the copy, or of a batch of a stream.
         :param pieces: of the whole plan, sorted.
         :param targets: every topic that is written to, by name.
+        :param reads_back: the targets tell what they have.
         :return: what earlier deliveries mean.
         :raises RunTakenOverError: if a later submission has the run.
         """
         self._request, self.run_id = request, request.run_id
-        self._targets = targets
+        self._targets, self._reads_back = targets, reads_back
         if self._producer is None:
             return self._claim_plainly(pieces)
         mark = self._read_mark()
-        claimant = self._claimant(pieces)
+        claimant = self._claimant = self._new_claimant(pieces)
         decision = decide(mark, claimant)
+        self.leaves_mark = leaves_mark(mark, claimant, decision)
         if fences(mark, claimant):
             self._write_mark(claiming(mark, claimant, decision))
             self._fence(pieces)
@@ -152,7 +163,7 @@ class RunOwnership:
             stands = self._carried(mark, claimant, pieces)
             if stands is None:
                 # The mark has another key so far, which the worker must not finish in place of this one.
-                self._write_mark(claimant.mark(MarkState.OPENING))
+                self._write_mark(claimant.mark(MarkState.OPENING, repeats=True))
                 return Decision.READ_BACK
             self._committed = {
                 piece.name: CommittedOffset(
@@ -190,7 +201,7 @@ class RunOwnership:
             return {}
         # Without headers nothing was found in the target, and the pieces are those of the whole plan.
         is_part = decision is Decision.READ_BACK and self._request.transform.has_provenance_headers
-        claimant = self._claimant(pieces, is_part=is_part)
+        claimant = self._new_claimant(pieces, is_part=is_part)
         width = self._targets[self._marked[0]].partitions
         if decision is Decision.CONTINUE and before is not None:
             width = before.width
@@ -215,24 +226,26 @@ class RunOwnership:
                 self.admin.remove_groups(self._slots(before.key, 1).groups(before.groups))
         return places
 
-    def repeats(self, decision: Decision) -> bool:
-        """Whether records may have been written again, by this driver or by one before whose progress counts."""
-        if decision is Decision.READ_BACK:
-            return not self._request.transform.has_provenance_headers
-        is_followed = decision in (Decision.CONTINUE, Decision.CARRY_OVER, Decision.DELIVERED)
-        return is_followed and self._earlier is not None and self._earlier.repeats
+    def repeats(self, decision: Decision, *, only_counts: bool = False) -> bool:
+        """Whether records may be in the target more than once, by this driver or by one before whose progress counts.
+
+        :param only_counts: with ``READ_BACK``: the worker has proved all of the plan, and nothing is written.
+        """
+        claimant = self._claimant
+        return claimant is not None and repeats(self._earlier, claimant, decision, only_counts=only_counts)
 
     def _claim_plainly(self, pieces: Sequence[Piece]) -> Decision:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError
 
-        mark, claimant = None, self._claimant(pieces)
+        mark, claimant = None, self._new_claimant(pieces)
+        self._claimant = claimant
         try:
             mark = self._read_mark()
             # The mark may have another run id.
-            claimant = self._claimant(pieces)
+            claimant = self._claimant = self._new_claimant(pieces)
             decide(mark, claimant)
-            self._write_mark(claimant.mark(MarkState.OPENING))
+            self._write_mark(claimant.mark(MarkState.OPENING, repeats=forgets(mark, claimant)))
         except Py4JJavaError as error:
             if "AuthorizationException" not in str(error.java_exception):
                 raise
@@ -250,7 +263,7 @@ class RunOwnership:
             return False
         return not may_have_delivered(False, request.submission, int(time.time() * 1000))
 
-    def _claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
+    def _new_claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
         request = self._request
         # A stream's progress is that of all its batches, unless it is only for what another driver has left of one.
         lasts = request.goes_on and not is_part
@@ -263,8 +276,8 @@ class RunOwnership:
             self.key = key
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
         carries = request.transform.provenance == "segments" and not request.goes_on
-        of_worker = request.untrusted_until, carries, request.proved_until, request.proved_key
-        return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker)
+        of_worker = request.untrusted_until, carries, request.proved_until, request.proved_key, request.proved_repeats
+        return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker, self._reads_back)
 
     def _slots(self, key: str, width: int) -> _Slots:
         return _Slots(self._request.instance, key, self._marked[0], width)

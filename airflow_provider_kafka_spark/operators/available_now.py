@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
-from airflow_provider_kafka_spark.core.segments import Segment, joined, within
+from airflow_provider_kafka_spark.core.segments import MappedBatch, joined, within
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint
@@ -505,12 +505,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         for warning in (*collected.report.warnings, *warnings):
             self.log.warning("%s", warning)
         result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
+        may_have_duplicates = collected.report.may_have_duplicates
         is_mapped = collected.report.segments is not None or not collected.report.records_written
         if finished_before and planned.transform.provenance == "segments" and is_mapped:
-            read, of_batches = self._segments(folder, stream_plan)
-            segments = {*(collected.report.segments or ()), *within(of_batches, finished_before)}
+            before = self._segments(folder, stream_plan)
+            segments = {*(collected.report.segments or ()), *within(before.segments, finished_before)}
             result["segments"] = [s.to_dict() for s in joined(segments)]
-            result["mapped_before"] = read.intersect(finished_before).format()
+            result["mapped_before"] = before.ranges.intersect(finished_before).format()
+            may_have_duplicates = may_have_duplicates or bool(before.repeated.intersect(finished_before))
         written_before = store.written_before(stream_id, plan.target_ends)
         if (dead := plan.target.dead_letters) is not None:
             result["dead_letters"]["ranges"] += [r for r in written_before if r["topic"] == dead]
@@ -518,16 +520,18 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             **result,
             "finished_before": finished_before.format(),
             "written_before": [r for r in written_before if r["topic"] != dead],
-            "evidence": planned.evidence(collected.report.target_ids, stream_id),
+            "evidence": planned.evidence(
+                collected.report.target_ids, stream_id, may_have_duplicates=may_have_duplicates
+            ),
         }
 
-    def _segments(self, folder: CheckpointFolder, stream_plan: StreamPlan) -> tuple[OffsetRanges, tuple[Segment, ...]]:
+    def _segments(self, folder: CheckpointFolder, stream_plan: StreamPlan) -> MappedBatch:
         """What finished batches have read and where its records are, as far as the checkpoint says it."""
         try:
             return folder.segments(stream_plan.generation)
         except KafkaSparkError as error:
             self.log.warning("The result has no segments of what earlier tries had finished: %s", error)
-            return OffsetRanges(), ()
+            return MappedBatch(OffsetRanges(), (), OffsetRanges())
 
 
 @dataclass(frozen=True)

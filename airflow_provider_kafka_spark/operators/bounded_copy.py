@@ -519,7 +519,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         store.finished(submitted, result, report.delivery_key, report.target_ids)
         if submitted.remote is not None:
             attempt.spark.remove_report(submitted.remote)
-        judge_run(attempt.sink, *of_run, proved=True)
+        judge_run(attempt.sink, *of_run, proved=True, leaves=report.leaves_mark)
         remove_progress(attempt.sink, report.progress_groups)
         return result
 

@@ -162,7 +162,7 @@ class JobBundle:
             except KafkaSparkError:
                 judge_run(sink, *of_run, proved=False)
                 raise
-            judge_run(sink, *of_run, proved=True)
+            judge_run(sink, *of_run, proved=True, leaves=found.leaves_mark)
             remove_progress(sink, found.progress_groups)
         counts = (f"{result[name]:,}" for name in ("records_read", "records_written", "gaps"))
         log.info("Delivered: %s records read, %s written, %s offsets without a record.", *counts)

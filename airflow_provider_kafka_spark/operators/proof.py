@@ -59,7 +59,10 @@ def proved_result(
         earlier = planned.earlier.still_there(report.target_ids)
         report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
     result = result_of_run(report, plan, tuple(warnings))
-    return {**result, "evidence": planned.evidence(report.target_ids, run_id)}
+    return {
+        **result,
+        "evidence": planned.evidence(report.target_ids, run_id, may_have_duplicates=report.may_have_duplicates),
+    }
 
 
 def check_counts(

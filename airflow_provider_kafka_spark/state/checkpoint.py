@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
 )
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.segments import Segment, batch_in
+from airflow_provider_kafka_spark.core.segments import MappedBatch, batch_in
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     GENERATION_PREFIX,
     LARGEST_FILE,
@@ -165,7 +165,7 @@ class CheckpointFolder:
                     )
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
 
-    def segments(self, generation: int) -> tuple[OffsetRanges, tuple[Segment, ...]]:
+    def segments(self, generation: int) -> MappedBatch:
         """What the newest batches have read, and where its records are.
 
         :raises CheckpointError: if a file cannot be read.
@@ -176,8 +176,9 @@ class CheckpointFolder:
         with self._reached():
             texts = {f"{folder.name}/{number}": _text(folder / str(number)) for number in _numbers(folder)}
         batches = [batch_in(text, name) for name, text in texts.items() if text is not None]
-        read = OffsetRanges(r for ranges, _ in batches for r in ranges)
-        return read.merge(), tuple(s for _, segments in batches for s in segments)
+        read = OffsetRanges().merge(r for batch in batches for r in batch.ranges)
+        repeated = OffsetRanges().merge(r for batch in batches for r in batch.repeated)
+        return MappedBatch(read, tuple(s for batch in batches for s in batch.segments), repeated)
 
     def stale_lock(self) -> str | None:
         """Check whether another run uses the checkpoint: an active run changes its lock every few seconds.

@@ -201,6 +201,7 @@ class RunState:
             self.submission if ranges else 0,
             ranges,
             segments,
+            self._may_have_duplicates(result),
         )
         return replace(
             self,
@@ -210,6 +211,12 @@ class RunState:
             target_ends=None,
             earlier=earlier,
         )
+
+    def _may_have_duplicates(self, result: Mapping[str, Any]) -> bool:
+        """Whether what this delivery proves, and those before it, may be in the target more than once."""
+        evidence, before = result.get("evidence"), self.earlier
+        is_before = before is not None and is_same_delivery(before.key, self.key) and before.may_have_duplicates
+        return is_before or (evidence is not None and CopyEvidence.from_dict(evidence).may_have_duplicates)
 
     def _proved(self, result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Segment, ...] | None]:
         """What this delivery and those before it have read, and where the records are, if that is known of all."""

@@ -172,6 +172,22 @@ BREAKAGES = (
         "if mark is not None and mark.token == claimant.token and mark.number > claimant.number:",
         ["tests/core/test_run_protocol.py::test_an_earlier_submission_does_not_get_the_run_back"],
     ),
+    Breakage(
+        "finished-run-is-not-read-back",
+        "A clear writes what the target has lost, also if only the mark says that the run is finished.",
+        "airflow_provider_kafka_spark/core/run_protocol.py",
+        "if is_trusted and mark.state == MarkState.FINISHED.value and not claimant.reads_back:",
+        "if is_trusted and mark.state == MarkState.FINISHED.value:",
+        ["tests/core/test_run_protocol.py::test_what_earlier_deliveries_mean"],
+    ),
+    Breakage(
+        "doubles-called-complete",
+        "An audit does not call complete what may be in the target more than once.",
+        "airflow_provider_kafka_spark/core/audit_result.py",
+        "plan.past.unmapped or plan.past.evidence.may_have_duplicates",
+        "plan.past.unmapped",
+        ["tests/core/test_audit.py::test_what_may_be_in_the_target_twice_is_not_called_complete"],
+    ),
     # jobs
     Breakage(
         "secret-in-the-report",

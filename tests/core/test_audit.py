@@ -197,6 +197,15 @@ def test_what_the_run_had_read_and_nobody_has_any_more_is_unknown() -> None:
     raise_if_findings(result)
 
 
+def test_what_may_be_in_the_target_twice_is_not_called_complete() -> None:
+    """No header tells the one from the other, so nothing is found."""
+    past = replace(_PAST, evidence=replace(_PAST.evidence, may_have_duplicates=True), has_headers=False)
+    result = result_of_audit(report(GOOD), GOOD, plan(past))
+
+    assert (result["state"], result["once"], result["doubled"]) == ("unknown", 15, 0)
+    assert any("may be in the target more than once" in warning for warning in result["warnings"])
+
+
 @pytest.mark.parametrize("name", ["missing", "doubled", "different"])
 def test_findings(name: str) -> None:
     found = AuditReport((AuditCounts(_SOURCE[0], **{name: 1}), AuditCounts(_SOURCE[1])), doubled=("orders[0]@11",))

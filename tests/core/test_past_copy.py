@@ -139,6 +139,14 @@ def test_several_results_are_one_audit() -> None:
     assert past.evidence.transform.include_headers
 
 
+def test_what_one_of_them_may_have_doubled_all_may_have() -> None:
+    results = [result(["orders:0:0:10"], evidence={"may_have_duplicates": True}), result(["orders:0:10:20"], "b")]
+
+    for given in (results, results[::-1]):
+        assert parse_results(given).evidence.may_have_duplicates
+    assert not parse_results(results[1]).evidence.may_have_duplicates
+
+
 def test_a_part_of_a_later_range_has_no_count() -> None:
     past = parse_results([result(["orders:0:0:10"]), result(["orders:0:5:15"], "b")])
 

@@ -24,8 +24,10 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     is_owner,
     judged,
     latest,
+    leaves_mark,
     may_have_delivered,
     next_number,
+    repeats,
     with_slots,
 )
 from tests.dataclass_values import values_of
@@ -33,10 +35,17 @@ from tests.dataclass_values import values_of
 _OPENING, _OPEN, _FINISHED = (state.value for state in MarkState)
 _MARK = Mark(3, "other", "run", "key", _OPEN, groups=2)
 _BEGUN, _DONE = replace(_MARK, state=_OPENING), replace(_MARK, state=_FINISHED)
+_REPEATS = replace(_MARK, repeats=True)
 _FIRST = Claimant(1, "mine", "run", "key", may_have_delivered=False)
 _RETRY = Claimant(4, "mine", "run", "key", may_have_delivered=True)
 #: Its plan was delivered by submission 3, as the worker has proved.
 _PROVED = replace(_RETRY, untrusted_until=3, carries=True, proved_until=3, proved_key="key")
+#: The plan of the proof, while a longer one of the same delivery is open.
+_SHORT = Claimant(
+    5, "mine", "run", "delivery-short", True, untrusted_until=3, carries=True, proved_until=3,
+    proved_key="delivery-short",
+)  # fmt: skip
+_LONG = Mark(4, "other", "run", "delivery-long", _OPEN, groups=1, pieces=2)
 _ANOTHER_RUN = replace(_RETRY, run_id="other run", may_have_delivered=False)
 
 
@@ -103,6 +112,28 @@ def test_what_is_no_mark_is_refused(text: str) -> None:
         pytest.param(_DONE, replace(_PROVED, carries=False), Decision.READ_BACK, id="proved-with-headers"),
         pytest.param(_BEGUN, _PROVED, Decision.READ_BACK, id="written-again-since-the-proof"),
         pytest.param(_DONE, replace(_PROVED, untrusted_until=4), Decision.READ_BACK, id="a-bad-verdict-since"),
+        pytest.param(
+            _DONE, replace(_RETRY, reads_back=True), Decision.READ_BACK, id="finished-and-the-target-tells-what-it-has"
+        ),
+        pytest.param(_LONG, _SHORT, Decision.DELIVERED, id="proved-and-a-longer-plan-is-open"),
+        pytest.param(
+            _LONG, replace(_SHORT, untrusted_until=4), Decision.READ_BACK, id="proved-and-the-longer-plan-is-untrusted"
+        ),
+        pytest.param(
+            _LONG, replace(_SHORT, proved_key="delivery-other"), Decision.CARRY_OVER, id="a-plan-that-is-not-proved"
+        ),
+        pytest.param(
+            _LONG,
+            replace(_SHORT, number=6, key=_LONG.key, untrusted_until=4, proved_until=4),
+            Decision.CONTINUE,
+            id="left-open-by-the-driver-of-the-proof",
+        ),
+        pytest.param(
+            _LONG,
+            replace(_SHORT, number=6, key=_LONG.key, untrusted_until=4, proved_until=3),
+            Decision.READ_BACK,
+            id="open-and-untrusted-and-not-of-the-proof",
+        ),
     ],
 )
 def test_what_earlier_deliveries_mean(mark: Mark | None, claimant: Claimant, decision: Decision) -> None:
@@ -182,6 +213,43 @@ def test_a_claim_of_what_was_proved_keeps_the_proof() -> None:
 
     assert claimed == replace(mark, number=same.number, token=same.token)
     assert decide(claimed, replace(same, key="delivery-two", number=5, token="next")) is Decision.CARRY_OVER
+
+
+@pytest.mark.parametrize(
+    ("mark", "claimant", "decision", "only_counts", "expected"),
+    [
+        pytest.param(None, _RETRY, Decision.READ_BACK, False, True, id="all-is-written-again"),
+        pytest.param(None, replace(_RETRY, reads_back=True), Decision.READ_BACK, False, False, id="the-target-tells"),
+        pytest.param(None, _FIRST, Decision.BEGIN, False, False, id="first"),
+        pytest.param(_REPEATS, _RETRY, Decision.BEGIN, False, False, id="nothing-was-delivered"),
+        pytest.param(_REPEATS, _RETRY, Decision.CONTINUE, False, True, id="the-mark-says-so"),
+        pytest.param(_MARK, _RETRY, Decision.CONTINUE, False, False, id="goes-on"),
+        pytest.param(_DONE, _PROVED, Decision.READ_BACK, True, False, id="proved"),
+        pytest.param(
+            None, replace(_PROVED, proved_repeats=True), Decision.READ_BACK, True, True, id="the-proof-says-so"
+        ),
+        pytest.param(_REPEATS, replace(_PROVED, carries=False), Decision.READ_BACK, True, True, id="so-does-the-mark"),
+        pytest.param(_LONG, replace(_SHORT, untrusted_until=4), Decision.READ_BACK, True, True, id="forgotten"),
+    ],
+)
+def test_what_may_have_been_written_twice_is_said(
+    mark: Mark | None, claimant: Claimant, decision: Decision, only_counts: bool, expected: bool
+) -> None:
+    """Also when the driver dies next: its mark says it then."""
+    assert repeats(mark, claimant, decision, only_counts=only_counts) is expected
+    if only_counts:
+        assert claiming(mark, claimant, decision).repeats is expected
+
+
+def test_a_plan_that_is_left_open_stays_so() -> None:
+    """The driver of the shorter plan takes its mark, and the worker of that does not finish it."""
+    claimed = claiming(_LONG, _SHORT, decide(_LONG, _SHORT))
+
+    assert claimed == replace(_LONG, number=5, token="mine")
+    assert leaves_mark(_LONG, _SHORT, Decision.DELIVERED)
+    assert not leaves_mark(_DONE, _PROVED, Decision.DELIVERED)
+    assert judged(claimed, 5, "run", proved=True, leaves=True) == claimed
+    assert judged(claimed, 5, "run", proved=False, leaves=True).state == _OPENING
 
 
 @pytest.mark.parametrize(

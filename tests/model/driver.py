@@ -63,7 +63,8 @@ def _decide(scenario: Scenario, world: World, index: int) -> Steps:
         claims = False
     step = ("C4 mark" if rules.marks_before_fencing else "C4 fence") if claims else "C5"
     seen = "no mark" if mark is None else f"mark {mark.number} {mark.state!r}"
-    following = world.with_driver(index, step=step, decision=decision, seen=mark)
+    leaves = rules.leaves_mark(mark, claimant, decision)
+    following = world.with_driver(index, step=step, decision=decision, seen=mark, leaves_mark=leaves)
     yield f"{driver.token} C2, C3: {seen}: {decision.name}", following
 
 
@@ -108,14 +109,14 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         if positions is None:
             text = f"{driver.token} C5: what was delivered cannot be carried over, and its mark says so"
             following = world.with_driver(index, decision=Decision.READ_BACK)
-            return text, following.with_mark(driver.claimant.mark(MarkState.OPENING), scenario.rules)
+            return text, following.with_mark(driver.claimant.mark(MarkState.OPENING, repeats=True), scenario.rules)
         text = f"{driver.token} C5: carries {positions} over from another plan"
         return text, _prepared(scenario, world, index, driver.pieces, positions)
     if decision is Decision.DELIVERED:
-        return f"{driver.token} C5: only counts", world.with_driver(index, step="writes", pieces=(), slots=())
+        return f"{driver.token} C5: only counts", _counting(scenario, world, index)
     if decision is Decision.READ_BACK and not scenario.rules.reads_back and _is_proved(scenario, driver):
         text = f"{driver.token} C5: nothing can be read back, and the worker has proved the delivery"
-        return text, world.with_driver(index, step="writes", pieces=(), slots=())
+        return text, _counting(scenario, world, index)
     pieces, duplicates, text = driver.pieces, 0, "begins"
     if decision is Decision.READ_BACK:
         delivered = [offset for run_id, offset in world.records if run_id == driver.claimant.run_id]
@@ -125,6 +126,12 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         pieces, text = tuple(piece for piece in rest if piece), f"reads {delivered} back from the target"
     starts = tuple(piece[0] for piece in pieces)
     return f"{driver.token} C5: {text}", _prepared(scenario, world, index, pieces, starts, duplicates)
+
+
+def _counting(scenario: Scenario, world: World, index: int) -> World:
+    driver = world.drivers[index]
+    found = scenario.rules.repeats(driver.seen, driver.claimant, driver.decision, only_counts=True)
+    return world.with_driver(index, step="writes", pieces=(), slots=(), repeats=found)
 
 
 def _carried(world: World, driver: Driver) -> tuple[int, ...] | None:
@@ -156,8 +163,9 @@ def _prepared(
     if delivery == AT_LEAST_ONCE:
         step, slots = "writes", ()
     none = (0,) * len(pieces)
+    repeats = scenario.rules.repeats(driver.seen, driver.claimant, driver.decision)
     return world.with_driver(
-        index, step=step, pieces=pieces, key=key, slots=slots, duplicates=duplicates, attempts=none
+        index, step=step, pieces=pieces, key=key, slots=slots, duplicates=duplicates, repeats=repeats, attempts=none
     )
 
 
@@ -172,7 +180,7 @@ def _commit(scenario: Scenario, world: World, index: int) -> Steps:
         yield f"{driver.token} C6: commits the first slots", following.with_driver(index, step="C6 mark")
         return
     claimant = replace(driver.claimant, key=driver.key)
-    mark = claimant.mark(MarkState.OPEN, len(positions), pieces=len(positions))
+    mark = claimant.mark(MarkState.OPEN, len(positions), pieces=len(positions), repeats=driver.repeats)
     following = world.with_slots(driver.key, dict(positions[-1:])).with_mark(mark, scenario.rules)
     yield f"{driver.token} C6: commits the last slot and the mark 'open'", following.with_driver(index, step="writes")
 

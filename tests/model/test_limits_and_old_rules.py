@@ -26,7 +26,8 @@ def _takes_over_any_mark(mark: Mark | None, claimant: Claimant) -> Decision:
 
 
 def _trusts_any_plan(mark: Mark | None, claimant: Claimant) -> Decision:
-    return run_protocol.decide(None if mark is None else replace(mark, key=claimant.key), claimant)
+    mark = None if mark is None else replace(mark, key=claimant.key)
+    return run_protocol.decide(mark, replace(claimant, reads_back=False))
 
 
 def _missing_is_nothing(decision: Decision, pieces: Collection[str], slots: Mapping[str, int]) -> Decision:
@@ -37,19 +38,27 @@ def _promises_too_much(mark: Mark | None, claimant: Claimant, decision: Decision
     return claimant.mark(MarkState.OPEN)
 
 
-def _leaves_mark(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark:
+def _leaves_mark(mark: Mark | None, number: int, run_id: str, *, proved: bool, leaves: bool) -> Mark:
     """The worker writes nothing after a bad verdict."""
-    judged = run_protocol.judged(mark, number, run_id, proved=proved)
+    judged = run_protocol.judged(mark, number, run_id, proved=proved, leaves=leaves)
     return judged if proved or mark is None else mark
 
 
 def _forgets_trust(mark: Mark | None, claimant: Claimant) -> Decision:
-    """The state store does not say which submissions left no progress, or no proof."""
-    return run_protocol.decide(mark, replace(claimant, untrusted_until=0))
+    """The state store does not say which submissions left no progress, or no proof; and finished means delivered."""
+    return run_protocol.decide(mark, replace(claimant, untrusted_until=0, reads_back=False))
 
 
-def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool) -> Mark:
-    return run_protocol.judged(mark, number if mark is None else mark.number, run_id, proved=proved)
+def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool, leaves: bool) -> Mark:
+    return run_protocol.judged(mark, number if mark is None else mark.number, run_id, proved=proved, leaves=leaves)
+
+
+def _never(*_: object, **__: object) -> bool:
+    """No result says that records may be in the target more than once."""
+    return False
+
+
+_CARRIES = Rules(reads_back=False, carries=True)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +132,14 @@ def _finishes_any(mark: Mark | None, number: int, run_id: str, *, proved: bool) 
             Scenario((_FIRST, _RETRY), (OLDER_MARK,)),
             Rules(marks_every_place=False), id="an-older-mark-is-left",
         ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the progress expires",), rules=Rules(reads_back=False)),
+            Rules(reads_back=False, repeats=_never), id="nothing-says-that-all-was-written-again",
+        ),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _CLEAR, Try(((0,),), "clear")), rules=_CARRIES),
+            replace(_CARRIES, repeats=_never), id="nothing-says-that-another-plan-is-forgotten",
+        ),
     ],
 )  # fmt: skip
 def test_the_model_finds_the_fault_of_a_rule(scenario: Scenario, rules: Rules) -> None:
@@ -146,10 +163,6 @@ def test_the_model_finds_the_fault_of_a_rule(scenario: Scenario, rules: Rules) -
         pytest.param(
             Scenario((_FIRST, _RETRY), ("a record is lost",)),
             Rules(), id="a-task-passes-over-a-record-and-nobody-judges-its-report",
-        ),
-        pytest.param(
-            Scenario((_FIRST, _RETRY), ("the progress expires",)),
-            Rules(reads_back=False), id="no-provenance-header-and-lost-progress",
         ),
     ],
 )  # fmt: skip

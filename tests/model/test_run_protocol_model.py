@@ -5,8 +5,8 @@ The model calls the functions of ``core/run_protocol.py`` for each decision. Exc
 - writers at least once of earlier tries, which nothing fences: they have ended when the next try begins, and so has
   every writer when a try begins that delivers at least once;
 - a Spark task that passes over a record of its source, when the worker does not judge the report that shows it;
-- records without the provenance header, when their progress is lost, when a verdict was bad, or when the worker of an
-  earlier try finishes its run while a later driver claims it;
+- records without the provenance header that are written twice, where the mark or a later result says that this may be
+  so;
 - copies under another ``run_id``, as after a first try whose state store and mark are both lost.
 
 ``test_limits_and_old_rules.py`` shows that the model finds the faults that it looks for.
@@ -24,6 +24,7 @@ _WIDE_FIRST, _WIDE_RETRY = Try(TWO_PIECES, "first"), Try(TWO_PIECES, "retry")
 _AT_LEAST_ONCE = Try(kind="clear", delivery=AT_LEAST_ONCE)
 _NO_MARK = Try(kind="clear", delivery=AT_LEAST_ONCE, may_mark=False)
 _NARROW_FIRST, _NARROW_RETRY = Try(((0,),), "first"), Try(((0,),), "retry")
+_NARROW_CLEAR = Try(((0,),), "clear")
 _CUT: Plan = ((0,), (1,))
 _LONGER, _LONGER_RETRY = Try(((0, 1, 2),), "clear"), Try(((0, 1, 2),), "retry")
 #: Records have no header, and the result maps their offsets.
@@ -59,6 +60,10 @@ _CARRIES = Rules(reads_back=False, carries=True)
             Scenario((_FIRST, _LONGER, Try(((0, 1, 2, 3),), "clear")), rules=_CARRIES),
             5_000, id="segments-and-two-clears-with-longer-plans",
         ),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _CLEAR, _NARROW_CLEAR, _CLEAR), drivers_live_on=False, rules=_CARRIES),
+            20_000, id="segments-and-two-plans-in-turn",
+        ),
         pytest.param(Scenario((_FIRST, Try(_CUT, "clear")), rules=_CARRIES), 800, id="segments-and-a-cut-plan"),
         pytest.param(
             Scenario((_FIRST, Try(_CUT, "clear"), Try(_CUT, "retry")), rules=_CARRIES),
@@ -92,6 +97,10 @@ _CARRIES = Rules(reads_back=False, carries=True)
         ),
         pytest.param(Scenario((_FIRST, _RETRY), ("the mark expires",)), 1_000, id="expired-mark"),
         pytest.param(Scenario((_FIRST, _RETRY), ("the progress expires",)), 1_500, id="expired-mark-and-slots"),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the progress expires",), rules=Rules(reads_back=False)),
+            1_500, id="expired-mark-and-slots-without-headers",
+        ),
         pytest.param(Scenario((_FIRST, _RETRY), ("the target is recreated",)), 1_500, id="recreated-target"),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the target is recreated, its marks elsewhere",)),

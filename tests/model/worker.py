@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
-from airflow_provider_kafka_spark.core.run_protocol import Claimant
+from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision
 from tests.model.world import (
     AT_LEAST_ONCE,
     Driver,
@@ -54,16 +54,19 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
     stored = world.store
     number = scenario.rules.next_number(0 if stored is None else stored.number, len(world.workers) + 1)
     untrusted_until = 0 if stored is None else stored.untrusted_until
-    proved, proved_until = (
-        ((), 0) if stored is None or run_id != stored.run_id else (stored.proved, stored.proved_until)
+    proved, proved_until, proved_repeats = (
+        ((), 0, False)
+        if stored is None or run_id != stored.run_id
+        else (stored.proved, stored.proved_until, stored.proved_repeats)
     )
     if stored is not None and stored.result is not None and run_id == stored.run_id:
         # A clear after the delivery looks at the target.
         untrusted_until = proved_until = stored.number
         proved = tuple(sorted({*proved, *stored.result.offsets}))
+        proved_repeats = proved_repeats or stored.result.may_have_duplicates
     is_at_least_once = any(t.delivery == AT_LEAST_ONCE for t in scenario.tries[: index + 1])
-    if is_at_least_once and scenario.rules.ends_before_at_least_once:
-        # Nothing fences writers at least once, and they fence nobody: earlier ones have ended.
+    # Nothing fences writers at least once, and they fence nobody: earlier ones have ended.
+    if not scenario.drivers_live_on or (is_at_least_once and scenario.rules.ends_before_at_least_once):
         dead = (driver._replace(step="dead") for driver in world.drivers)
         world = world._replace(drivers=tuple(dead), tasks=frozenset())
     drivers = []
@@ -71,8 +74,10 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
         token = f"driver {len(world.drivers) + i + 1}"
         key = key_of(run_id, asked.delivery, world.incarnation, asked.plan)
         carries = scenario.rules.carries
-        of_worker = untrusted_until, carries, proved_until if carries else 0, _proved_key(stored)
-        claimant = Claimant(number, token, run_id, key, may_have_delivered, *of_worker)
+        of_worker = untrusted_until, carries, proved_until if carries else 0, _proved_key(stored), proved_repeats
+        claimant = Claimant(
+            number, token, run_id, key, may_have_delivered, *of_worker, reads_back=scenario.rules.reads_back
+        )
         drivers.append(
             Driver(
                 token,
@@ -89,7 +94,9 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
     world = world._replace(
         workers=(*world.workers, Worker("waits", number, run_id)),
         drivers=(*world.drivers, *drivers),
-        store=Stored(number, run_id, now_untrusted, None, False, _proved_key(stored), proved, proved_until),
+        store=Stored(
+            number, run_id, now_untrusted, None, False, _proved_key(stored), proved, proved_until, proved_repeats
+        ),
     )
     return f"try {index + 1} ({asked.kind}) stores and submits number {number} of run {run_id}", world
 
@@ -121,10 +128,15 @@ def worker_steps(scenario: Scenario, world: World, index: int) -> Steps:
         yield f"{name} reads the mark", world.with_worker(index, step="read", seen=world.mark)
     elif worker.step == "read":
         try:
-            mark = scenario.rules.judged(worker.seen, worker.number, worker.run_id, proved=worker.is_good)
+            mark = scenario.rules.judged(
+                worker.seen, worker.number, worker.run_id, proved=worker.is_good, leaves=worker.leaves_mark
+            )
         except RunTakenOverError:
             return
         step = "finished" if worker.is_good else "ended"
+        if worker.is_good and worker.leaves_mark:
+            yield f"{name} leaves the mark as it is", world.with_worker(index, step=step)
+            return
         following = world.with_mark(mark, scenario.rules).with_worker(index, step=step)
         yield f"{name} commits the mark {mark.state!r}", following
     elif worker.step == "finished":
@@ -137,11 +149,14 @@ def _judge(scenario: Scenario, world: World, index: int, driver: Driver) -> Step
     stored = world.store or Stored(worker.number, worker.run_id)
     is_good = not driver.duplicates and not driver.has_lost
     if is_good:
-        result = Result(worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at)
+        result = Result(
+            worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at, driver.repeats, worker.number
+        )
         asked = scenario.tries[index]
         key = key_of(worker.run_id, asked.delivery, driver.incarnation, asked.plan)
         following = world._replace(store=stored._replace(result=result, proved_key=key))
-        yield f"{name} judges the report good and stores the result", following.with_worker(index, step="judged")
+        following = following.with_worker(index, step="judged", leaves_mark=driver.leaves_mark)
+        yield f"{name} judges the report good and stores the result", following
     if not is_good or "a bad verdict" in world.faults:
         faults = tuple(fault for fault in world.faults if is_good is False or fault != "a bad verdict")
         following = world._replace(store=stored._replace(untrusted_until=worker.number), faults=faults)
@@ -153,10 +168,12 @@ def _green(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
     worker = world.workers[index]
     stored = world.store
     driver = next(d for d in world.drivers if d.of_try == index and d.step == "reported")
-    result = Result(worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at)
+    result = Result(
+        worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at, driver.repeats, worker.number
+    )
     following = world._replace(
         store=None if stored is None else stored._replace(is_green=True),
-        slots=frozenset(),
+        slots=world.slots if driver.decision is Decision.DELIVERED else frozenset(),
         greens=(*world.greens, result),
     )
     return f"worker {index + 1} removes the slots and ends: green", following.with_worker(index, step="green")

@@ -55,6 +55,8 @@ class Rules:
     claiming: Callable[[Mark | None, Claimant, Decision], Mark] = run_protocol.claiming
     is_owner: Callable[[Mark | None, int, str], bool] = run_protocol.is_owner
     judged: Callable[..., Mark] = run_protocol.judged
+    repeats: Callable[..., bool] = run_protocol.repeats
+    leaves_mark: Callable[..., bool] = run_protocol.leaves_mark
     next_number: Callable[[int, int], int] = run_protocol.next_number
     latest: Callable[[Iterable[Mark]], Mark | None] = run_protocol.latest
     may_have_delivered: Callable[[bool, int, int], bool] = run_protocol.may_have_delivered
@@ -90,6 +92,7 @@ class Scenario:
     :param attempts: how many attempts Spark may start of each piece, in each driver; the earlier ones may live on.
     :param drivers: how many drivers the cluster manager may start for one submission.
     :param workers_live_on: whether the process of an earlier try may live on too.
+    :param drivers_live_on: whether the drivers of an earlier try may live on, and their tasks.
     :param awaits_verdict: whether a try follows only when the one before has judged its report.
     :param rules: of the protocol.
     """
@@ -99,16 +102,23 @@ class Scenario:
     attempts: int = 1
     drivers: int = 1
     workers_live_on: bool = False
+    drivers_live_on: bool = True
     awaits_verdict: bool = False
     rules: Rules = field(default_factory=Rules)
 
 
 class Result(NamedTuple):
-    """What a green task promises. The target's incarnation is that of the driver's last look at it."""
+    """What a green task promises. The target's incarnation is that of the driver's last look at it.
+
+    Where ``may_have_duplicates``, it only promises that nothing is missing. So does a result when a later submission
+    has noted in the mark, or in its result, that it may have written the same again.
+    """
 
     run_id: str
     offsets: tuple[int, ...]
     incarnation: int
+    may_have_duplicates: bool = False
+    number: int = 0
 
 
 class Stored(NamedTuple):
@@ -124,6 +134,7 @@ class Stored(NamedTuple):
     #: What was delivered before the task was cleared, and the number of the latest submission that it is of.
     proved: tuple[int, ...] = ()
     proved_until: int = 0
+    proved_repeats: bool = False
 
 
 class Worker(NamedTuple):
@@ -134,6 +145,7 @@ class Worker(NamedTuple):
     run_id: str = ""
     seen: Mark | None = None
     is_good: bool = True
+    leaves_mark: bool = False
 
 
 class Driver(NamedTuple):
@@ -151,6 +163,8 @@ class Driver(NamedTuple):
     pieces: Plan = ()
     slots: tuple[int, ...] = ()
     duplicates: int = 0
+    repeats: bool = False
+    leaves_mark: bool = False
     attempts: tuple[int, ...] = ()
     done: tuple[int, ...] = ()
     has_lost: bool = False
@@ -274,11 +288,18 @@ def broken_promise(world: World) -> str | None:
 
     A target that is recreated after the driver's last look at it is no fault of the copy.
     """
-    for run_id, offsets, incarnation in world.greens:
-        if incarnation != world.incarnation:
+    for result in world.greens:
+        if result.incarnation != world.incarnation:
             continue
-        for offset in offsets:
-            copies = world.records.count((run_id, offset))
-            if copies != 1:
-                return f"the task is green, and the target has {copies} copies of offset {offset} of run {run_id}"
+        for offset in result.offsets:
+            copies = world.records.count((result.run_id, offset))
+            if copies != 1 and not (copies and _may_have_duplicates(world, result)):
+                return f"the task is green, and the target has {copies} copies of offset {offset} of {result.run_id}"
     return None
+
+
+def _may_have_duplicates(world: World, result: Result) -> bool:
+    """Whether the result says so, or whatever has said so since."""
+    later = [green for green in world.greens if green.number > result.number]
+    is_noted = world.mark is not None and world.mark.repeats and world.mark.number > result.number
+    return is_noted or any(green.may_have_duplicates for green in (result, *later))

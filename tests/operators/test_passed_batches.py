@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.operators import proof
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import Batch, CopyTask, Replay, Stream
+from tests.operators.copy_task import Batch, CopyTask, Replay, Stream, audit
 from tests.operators.test_job_bundle import Planner
 from tests.operators.test_job_bundle import run as run_bundle
 
@@ -133,6 +133,38 @@ def test_a_retry_after_a_failure_in_the_middle(task: CopyTask, kind: type, deliv
         assert (result["delivered_before"], task.values()) == (before.total(), expected)
     else:
         assert task.values() == expected + before
+    assert result["evidence"]["may_have_duplicates"] is (delivery != "exactly_once")
+    if kind is Batch:
+        found = audit(of=result)
+        assert (found["once"], found["doubled"]) == (601, 0)
+        assert found["state"] == ("complete" if delivery == "exactly_once" else "unknown")
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_two_plans_in_turn(task: CopyTask) -> None:
+    """The short one has succeeded; the long one has delivered a part, which the success of the short one after it does
+    not make unknown.
+    """
+    short = {"ending_offsets": {task.source: {"0": 200, "1": 200}}}
+    large = Record(b"large", os.urandom(50_000), partition=1)
+    produce(task.kafka, task.source, numbered(400, 500))
+    produce(task.kafka, task.source, [large])
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "20000"})
+    task.clear(**short)
+    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
+        task.clear()
+    part = task.values()
+    again = task.clear(**short)
+    left = task.values()
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000000"})
+    whole = task.clear()
+
+    assert 400 < part.total() == left.total()
+    assert task.values() == once(0, 500) + Counter([large.value or b""])
+    assert whole["delivered_before"] == part.total()
+    for result in (again, whole):
+        assert_mapped(task.kafka, result)
+        assert not result["evidence"]["may_have_duplicates"]
 
 
 @pytest.mark.parametrize(

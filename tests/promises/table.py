@@ -160,6 +160,9 @@ If nobody continues it, it ends by itself after 60 s
   tests/jobs/writer/test_writer.py::test_the_transaction_ends_with_the_attempt
 
 # Limits
+Where records without headers may have been written twice, `warnings` and `evidence` of the result say so
+  tests/operators/test_passed_batches.py::test_a_retry_after_a_failure_in_the_middle
+  tests/jobs/test_clears.py::test_what_segments_do_not_tell_is_written_again
 Brokers keep progress and mark for `offsets.retention.minutes`
   tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
 a changed plan, as a clear makes it, goes on from the progress of the plan before
@@ -293,6 +296,8 @@ What earlier runs have proved and committed is left out, also if the plan has ch
   tests/jobs/test_clears.py::test_segments_go_on_after_a_clear_that_follows_a_delivery
 If that is not known, all of it is written again, with a warning
   tests/jobs/test_clears.py::test_what_segments_do_not_tell_is_written_again
+A plan that has failed in the middle goes on later, also if the plan before it has succeeded again meanwhile
+  tests/operators/test_passed_batches.py::test_two_plans_in_turn
 If the plan is the same, the earlier proof counts, and nothing is written
   tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
 An asset event announces only places in the target that no event has announced
@@ -304,6 +309,8 @@ The task needs READ on the target
   tests/state/test_run_state.py::test_each_success_announces_what_it_delivered
   quick: rule
 If somebody deletes it nevertheless, the run is found by its mark at the target's brokers
+  tests/operators/test_on_rerun.py::test_a_clear_without_the_state
+and the target is read back all the same
   tests/operators/test_on_rerun.py::test_a_clear_without_the_state
 so for those the value is always `"missing_only"`
   tests/promises/test_limits.py::test_a_clear_of_an_operator_that_a_function_calls

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
+from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
@@ -369,6 +370,20 @@ def test_a_run_after_a_success_counts_what_was_delivered(
     assert (again.run_id, again.has_submitted, again.untrusted_until) == (first.run_id, True, first.submission)
     assert (again.plan, again.target_ends, again.result) == (None, None, None)
     assert again.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",), IDS)
+
+
+def test_what_may_be_in_the_target_twice_is_so_for_each_later_clear() -> None:
+    """Its mark at the brokers may have expired by then."""
+    store = TaskStateStore()
+    for tries, may_have_duplicates in enumerate([True, False], start=1):
+        evidence = CopyEvidence(TRANSFORM, may_have_duplicates=may_have_duplicates).to_dict()
+        finished(store, {**RESULT, "evidence": evidence}, clear_number=tries, ti=Try(try_number=tries, max_tries=tries))
+        succeed(store)
+
+    _, again = load(store, clear_number=3, ti=Try(try_number=3, max_tries=3))
+
+    assert again.earlier is not None
+    assert again.earlier.may_have_duplicates
 
 
 def test_a_run_after_a_success_may_copy_again() -> None:
