@@ -28,6 +28,10 @@ _NO_HEADERS = (
     "An earlier try may have delivered records, its committed progress does not tell which, and without provenance "
     "headers there is no other way to find them: all records are written, and what it has delivered is written again."
 )
+_LATE = (
+    "The job began more than an hour after its submission, and nothing tells whose records the target has got since. "
+    "If another try has delivered meanwhile, and brokers have forgotten it, records are in the target more than once."
+)
 _MAY_BE_REPEATED = (
     "A try of this run, or its next plan, could not tell what was delivered before, so records may be in the target "
     "more than once. Nothing in the target tells which."
@@ -88,6 +92,8 @@ def find_remaining(
     if decision is Decision.READ_BACK and not reads_back:
         # The target cannot say what it has. The worker knows what it got.
         only_counts = bool(request.proved_key) and run.key == request.proved_key
+        if not only_counts and _has_got_nothing(request, run, targets):
+            decision = Decision.BEGIN
     repeats = run.repeats(decision, only_counts=only_counts)
     if only_counts:
         warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
@@ -100,6 +106,7 @@ def find_remaining(
     if not reads_back:
         slots = run.open(decision, source.pieces)
         warning = _COMPACTED.format(", ".join(compacted[:5])) if compacted else _NO_HEADERS
+        warning = warning if run.follows_another else _LATE
         return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, warning))
     wait_for_open_transactions(run.admin, targets)
     before = find_written(spark, request, run, targets)
@@ -112,6 +119,17 @@ def find_remaining(
         source = _open(spark, request, remaining, plan_spans(pieces))
     slots = run.open(decision, source.pieces)
     return Remaining(run, source, target_ids, slots, before=before, warnings=source.warnings)
+
+
+def _has_got_nothing(request: JobRequest, run: RunOwnership, targets: Sequence[str]) -> bool:
+    """Whether nobody has written to the targets since before the run's first submission.
+
+    After a clear of what was proved, it is known only since then; of a stream it is not known.
+    """
+    if request.proved_key or request.goes_on:
+        return False
+    ends = run.admin.end_offsets(targets)
+    return all(request.audit_from.get(topic, {}).get(str(number)) == end for (topic, number), end in ends.items())
 
 
 def open_planned(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> Source:

@@ -234,6 +234,11 @@ class RunOwnership:
         claimant = self._claimant
         return claimant is not None and repeats(self._earlier, claimant, decision, only_counts=only_counts)
 
+    @property
+    def follows_another(self) -> bool:
+        """Whether the worker or the mark knows of an earlier driver of this run."""
+        return self._request.is_retry or (self._earlier is not None and self._earlier.run_id == self.run_id)
+
     def _claim_plainly(self, pieces: Sequence[Piece]) -> Decision:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError

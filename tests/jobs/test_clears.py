@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedE
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.run_identity import PREFIX
+from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
@@ -300,6 +301,51 @@ def test_a_driver_dies_between_its_claim_and_its_slots(
 
 def _die(*_: object, **__: object) -> None:
     raise RuntimeError("died")
+
+
+@pytest.mark.usefixtures("small_commits")
+@pytest.mark.parametrize("has_grown", [False, True])
+def test_a_first_try_that_waits_for_hours_says_only_what_is_so(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, *, has_grown: bool
+) -> None:
+    """While it waited in a queue, brokers may have forgotten the mark of another try. If the target has got nothing
+    since, there was none. Nothing tells whose records those are that it has got.
+    """
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(100))
+    kafka_broker.produce(target, numbered(5, 1_000))
+    options: dict[str, Any] = {"topic": target, "audit_from": {target: {"0": 5}}, **_SEGMENTS}
+    if has_grown:
+        kafka_broker.produce(target, numbered(1, 2_000))
+    hours_ago = int(time.time() * 1000) - 2 * LATE_CLAIM_MS
+
+    report = run_copy([f"{source}:0:0:100"], submission=hours_ago, **options)
+    retry = run_copy([f"{source}:0:0:100"], is_retry=True, **options)
+
+    assert values(kafka_broker, target)[5 + has_grown :] == values(kafka_broker, source)
+    assert (report.may_have_duplicates, retry.may_have_duplicates) == (has_grown, has_grown)
+    assert [("its submission" in w, "may be in the target" in w) for w in (*report.warnings, *retry.warnings)] == (
+        [(True, False), (False, True)] if has_grown else []
+    )
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_a_try_that_died_before_it_wrote_is_no_reason_for_a_warning(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no progress and no header say that nothing was delivered."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, numbered(100))
+    options: dict[str, Any] = {"topic": target, "provenance": None, "audit_from": {target: {"0": 0}}}
+    with monkeypatch.context() as patched:
+        patched.setattr(RunOwnership, "claim", _die)
+        with pytest.raises(JobFailedError, match="died"):
+            run_copy([f"{source}:0:0:100"], **options)
+
+    report = run_copy([f"{source}:0:0:100"], is_retry=True, **options)
+
+    assert values(kafka_broker, target) == values(kafka_broker, source)
+    assert (report.warnings, report.may_have_duplicates) == ((), False)
 
 
 def _remove_slots(kafka_broker: KafkaBroker, spark: SparkSession) -> None:
