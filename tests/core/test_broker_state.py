@@ -125,17 +125,17 @@ def test_a_partition_that_is_read_must_exist() -> None:
 
 def test_a_pattern_takes_time_linear_in_a_name() -> None:
     """With Python's own engine each further letter doubles the time: 26 take 13 seconds, 200 do not end."""
-    started = time.monotonic()
+    started = time.process_time()
 
     assert Selection(pattern="(a+)+-orders").matching(["a" * 200, "aa-orders"]) == {"aa-orders"}
 
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_many_topics_are_checked_in_linear_time() -> None:
     """20,000 names take a fraction of a second, whether they are right, given twice, or none of them matches."""
     names = [f"team-orders-number-{i:05d}" for i in range(20_000)]
-    started = time.monotonic()
+    started = time.process_time()
 
     Selection(topics=names)
     with pytest.raises(InvalidInputError) as error:
@@ -144,4 +144,4 @@ def test_many_topics_are_checked_in_linear_time() -> None:
         Selection(pattern="team-orders-numbr-.*").topic_names(names)
 
     assert len(str(error.value)) < 400
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
