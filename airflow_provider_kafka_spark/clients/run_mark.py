@@ -9,12 +9,33 @@ from contextlib import suppress
 import confluent_kafka
 from confluent_kafka import KafkaException
 
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, KafkaSparkError
 from airflow_provider_kafka_spark.core.run_identity import owner_group
 from airflow_provider_kafka_spark.core.run_protocol import Mark, judged, latest
 
 log = logging.getLogger(__name__)
+
+
+def marked_number(client: KafkaClient, instance: str, targets: Sequence[str]) -> int:
+    """Number of the submission that has the run; 0 if there is no mark, or the login may not read it.
+
+    :param client: of the target's cluster.
+    :param instance: by which the run is found, see ``core.run_identity``.
+    :param targets: every topic that may be written to; none if that is not known.
+    :raises BrokerError: if the brokers do not say it.
+    """
+    group = owner_group(instance)
+    try:
+        if not targets or not ConsumerGroup(client, group).exists():
+            return 0
+        mark = latest(_marks(client, group, targets).values())
+    except BrokerAuthorizationError:
+        return 0
+    except KafkaException as error:
+        raise client.to_error(error, f"reading group {group!r}") from error
+    return 0 if mark is None else mark.number
 
 
 def judge_run(
@@ -42,14 +63,11 @@ def judge_run(
     :raises RunTakenOverError: if a later submission has the run.
     """
     group = owner_group(instance)
-    partitions = [confluent_kafka.TopicPartition(topic, 0) for topic in targets]
-    consumer = client.group_consumer(group)
     try:
-        committed = consumer.committed(partitions, timeout=client.timeout)
+        marks = _marks(client, group, targets)
     except KafkaException as error:
         log.warning("The mark of the run could not be read: %s", client.to_error(error, f"reading group {group!r}"))
         return
-    marks = {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
     mark = latest(marks.values())
     if mark is None:
         # At least once without the permission to commit it.
@@ -60,9 +78,16 @@ def judge_run(
     said = after.to_json()
     offsets = [confluent_kafka.TopicPartition(topic, 0, 0, said) for topic in marks]
     try:
-        consumer.commit(offsets=offsets, asynchronous=False)
+        client.group_consumer(group).commit(offsets=offsets, asynchronous=False)
     except KafkaException as error:
         log.warning("The mark of the run could not be set: %s", client.to_error(error, f"committing to {group!r}"))
+
+
+def _marks(client: KafkaClient, group: str, targets: Sequence[str]) -> dict[str, Mark]:
+    """The mark at each topic that has one."""
+    asked = [confluent_kafka.TopicPartition(topic, 0) for topic in targets]
+    committed = client.group_consumer(group).committed(asked, timeout=client.timeout)
+    return {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
 
 
 def remove_progress(client: KafkaClient, groups: Sequence[str]) -> None:

@@ -215,6 +215,7 @@ class PlannedCopy:
             run_id=self.run_id,
             instance=self.instance,
             submission=job.submission,
+            submitted_at_ms=job.at_ms,
             plan_digest=self.plan.digest,
             ranges=tuple(self.ranges.format()),
             spans=self.spans,
@@ -259,11 +260,13 @@ class SubmittedJob:
     """The handle of a job. It is stored before the job can write anything, and holds no secret.
 
     :param submission: its number, which only grows.
+    :param at_ms: when it is about to start, in ms since 1970.
     :param untrusted_until: progress that was committed under this number or a lower one does not count.
     :param audit_since_ms: when the run's first submission was about to start, in ms since 1970.
     """
 
     submission: int
+    at_ms: int
     untrusted_until: int = 0
     audit_since_ms: int | None = None
 

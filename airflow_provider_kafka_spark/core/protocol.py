@@ -168,6 +168,7 @@ class StreamRequest:
     :param unfinished_batch: number of the batch that ``JobRequest.ranges`` finish first, or None.
     :param unfinished_checkpoint: folder of the generation that it belongs to, as URI.
     :param lock: file that a run holds while it uses the checkpoint, as URI.
+    :param latest_submission: file with the number of the latest submission that used the checkpoint, as URI.
     :param stale_lock: text of a lock that may be taken over because its owner is gone.
     :param owner: the task's run, for the lock.
     :param max_offsets_per_trigger: of one micro-batch, over all partitions; None for no limit.
@@ -181,6 +182,7 @@ class StreamRequest:
     record: str
     last_batch: int = field(metadata=FROM_MINUS_ONE)
     lock: str
+    latest_submission: str
     owner: str
     stale_lock: str | None = None
     unfinished_batch: int | None = None
@@ -217,7 +219,8 @@ class JobRequest:
 
     :param run_id: goes into the provenance header; the same for all tries.
     :param instance: by which the run is found at the target's brokers, see ``core.run_identity``.
-    :param submission: number of this submission, which only grows.
+    :param submission: number of this submission, which only grows. It is no time.
+    :param submitted_at_ms: when the worker made this submission, in ms since 1970, by its clock.
     :param plan_digest: of the plan that the ranges come from; the report repeats it.
     :param ranges: what must be read, as ``topic:partition:from:until``.
     :param spans: what each Spark partition reads; together they cover all ranges, and perhaps gaps between them.
@@ -278,6 +281,7 @@ class JobRequest:
     former_run_ids: tuple[str, ...] = ()
     adopts_run: bool = False
     is_first_submission: bool = False
+    submitted_at_ms: int = 0
     untrusted_until: int = 0
     proved_key: str = ""
     proved_until: int = 0

@@ -164,16 +164,26 @@ def latest(marks: Iterable[Mark]) -> Mark | None:
     return max(marks, key=lambda mark: (mark.number, mark.state == MarkState.OPENING.value), default=None)
 
 
-def next_number(stored: int, now_ms: int) -> int:
+def next_number(known: int, now_ms: int) -> int:
     """The number of a new submission. The worker stores it before it submits.
 
-    It grows also where the stored one is lost, as far as the clocks of workers agree. A driver with a lower number than
-    one before it is refused, and the next try has a higher one.
+    It is larger than each number that is known, so that clocks of workers need not agree. Numbers are held by
 
-    :param stored: of the latest submission that the worker knows, 0 for none.
+    - the task's state: that of the task instance's latest submission;
+    - a file beside a stream's checkpoint, since each DAG run has another task's state: that of the latest driver that
+      used the checkpoint. A driver that has the checkpoint's lock looks there first: if a higher number is there, it
+      does nothing, otherwise it writes its own, and claims the run after that;
+    - the mark at the target's brokers: that of the latest driver that claimed the run. The worker of a copy reads it,
+      where it knows the targets.
+
+    The absence of one of them says nothing. If all are absent, the clock alone decides: it keeps an earlier driver that
+    nobody knows of from having the higher number. A number that is too low after all costs a try and no record, since
+    its driver is refused.
+
+    :param known: the highest number that the worker knows, 0 for none.
     :param now_ms: the worker's clock, in ms since 1970.
     """
-    return max(stored + 1, now_ms)
+    return max(known + 1, now_ms)
 
 
 def may_have_delivered(known: bool, submitted_at_ms: int, now_ms: int) -> bool:

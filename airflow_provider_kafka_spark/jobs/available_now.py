@@ -34,6 +34,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     MANIFEST_NAME,
     SEGMENTS_FOLDER,
     Batch,
+    LatestSubmission,
     StreamManifest,
     batch_numbers,
     batch_ranges,
@@ -65,6 +66,7 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
     of_stream = replace(request, run_id=stream.stream_id, instance=stream.stream_id)
     with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock), run_ownership(spark, of_stream) as run:
         _raise_if_moved(spark, stream)
+        _take_number(spark, stream, request.submission)
         totals = StreamTotals.of(stream)
         if stream.unfinished_batch is not None:
             _finish(spark, request, stream, stream.unfinished_batch, totals, run)
@@ -177,6 +179,18 @@ def _raise_if_moved(spark: SparkApplication, stream: StreamRequest) -> None:
             f"Another run has moved the checkpoint on since this one was planned (from batch {stream.last_batch} to "
             f"{max(offsets, default=-1)}); a retry makes a new plan. Set max_active_runs=1 for the DAG."
         )
+
+
+def _take_number(spark: SparkApplication, stream: StreamRequest, number: int) -> None:
+    """Write down the number of this submission before it claims the run: the next one gets a higher number."""
+    text = hadoop_files.read(spark, stream.latest_submission)
+    latest = 0 if text is None else LatestSubmission.from_json(text, stream.latest_submission).number
+    if latest > number:
+        raise CheckpointInUseError(
+            f"Only the latest submission may use the checkpoint; this is submission {number}, and submission {latest} "
+            "has used it since. A retry makes a new plan. Set max_active_runs=1 for the DAG."
+        )
+    hadoop_files.overwrite(spark, stream.latest_submission, LatestSubmission(number).to_json())
 
 
 def _finish(

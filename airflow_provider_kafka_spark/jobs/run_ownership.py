@@ -266,7 +266,7 @@ class RunOwnership:
         request = self._request
         if mark is not None or not (request.adopts_run and request.is_first_submission):
             return False
-        return not may_have_delivered(False, request.submission, int(time.time() * 1000))
+        return not may_have_delivered(False, request.submitted_at_ms, int(time.time() * 1000))
 
     def _new_claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
         request = self._request
@@ -275,8 +275,8 @@ class RunOwnership:
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
         target_ids = {name: topic.id for name, topic in self._targets.items()}
         key = delivery_key(parts, target_ids, None if lasts else pieces)
-        # The number is the worker's clock. A driver that has the run already is not late.
-        submitted_at_ms, now_ms = request.submission, int(time.time() * 1000)
+        # A driver that has the run already is not late.
+        submitted_at_ms, now_ms = request.submitted_at_ms, int(time.time() * 1000)
         if not is_part:
             self.key = key
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)

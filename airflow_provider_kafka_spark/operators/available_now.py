@@ -177,7 +177,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)
                 with ledger.running(planned, partial(_finished, folder, planned), before):
                     if job is None:
-                        submission, report = self._submit(attempt, store, stream_plan, planned, manager)
+                        submission, report = self._submit(attempt, store, folder, stream_plan, planned, manager)
                     else:
                         submission, report = job.submission, self._report_of(attempt, job)
                     collected = self._collect(attempt, store, folder, stream_plan, planned, submission, report)
@@ -434,6 +434,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self,
         attempt: Attempt,
         store: StreamRunStore,
+        folder: CheckpointFolder,
         stream_plan: StreamPlan,
         planned: PlannedCopy,
         manager: ClusterManager | None,
@@ -445,8 +446,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         with self._logins(attempt) as logins:
             self._remember(attempt)
             stream_id, now_ms = stream_plan.manifest.stream_id, int(time.time() * 1000)
-            number, untrusted = store.submitting(planned.plan, stream_id, now_ms, planned.parameters.delivery)
-            request = planned.request(SubmittedJob(number, untrusted, now_ms), logins, self.progress_seconds)
+            delivery, known = planned.parameters.delivery, folder.latest_submission()
+            number, untrusted = store.submitting(planned.plan, stream_id, now_ms, delivery, known)
+            request = planned.request(SubmittedJob(number, now_ms, untrusted, now_ms), logins, self.progress_seconds)
             on_event = partial(self._on_event, attempt.context)
             remote = None if manager is None else attempt.spark.remote_job(stream_id, planned.instance, "")
             if manager is not None and remote is not None and planned.stream is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
+from airflow_provider_kafka_spark.clients.run_mark import judge_run, marked_number, remove_progress
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
@@ -215,8 +215,10 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if planned.is_retry:
                 self._announce_retry(planned)
             self._remember(attempt)
-            submitted = store.submitting(state, planned.plan, int(time.time() * 1000), parameters.delivery)
-            job = SubmittedJob(submitted.submission, submitted.untrusted_until, submitted.submitted_at_ms)
+            now_ms = int(time.time() * 1000)
+            known = marked_number(attempt.sink, planned.instance, planned.transform.targets)
+            submitted = store.submitting(state, planned.plan, now_ms, parameters.delivery, known_number=known)
+            job = SubmittedJob(submitted.submission, now_ms, submitted.untrusted_until, submitted.submitted_at_ms)
             return place.bundle(attempt, planned, job, self.conf or {}, self.progress_seconds)
 
     def _check_bundled(self, parameters: CopyParameters) -> None:
@@ -432,14 +434,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self._remember(attempt)
             remote = attempt.spark.remote_job(planned.run_id, planned.instance, planned.asked)
             now_ms, delivery = int(time.time() * 1000), planned.parameters.delivery
-            submitted = store.submitting(state, planned.plan, now_ms, delivery, remote)
+            known = marked_number(attempt.sink, planned.instance, planned.transform.targets)
+            submitted = store.submitting(state, planned.plan, now_ms, delivery, remote, known)
 
             def on_event(event: JobEvent) -> None:
                 if isinstance(event, JobStarted):
                     store.started(submitted, event.application_id)
                 self._on_event(attempt.context, event)
 
-            job = SubmittedJob(submitted.submission, submitted.untrusted_until, submitted.submitted_at_ms)
+            job = SubmittedJob(submitted.submission, now_ms, submitted.untrusted_until, submitted.submitted_at_ms)
             request = planned.request(job, logins, self.progress_seconds)
             if remote is not None and manager is not None:
                 started = attempt.spark.start(request, "batch", on_event, logins, remote)

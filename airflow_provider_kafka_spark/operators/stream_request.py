@@ -46,6 +46,7 @@ def stream_request(
         record=stream_plan.manifest.to_json(),
         last_batch=last,
         lock=folder.lock_uri,
+        latest_submission=folder.submission_uri,
         stale_lock=stale_lock,
         owner=owner,
         unfinished_batch=stream_plan.uncommitted_batch,

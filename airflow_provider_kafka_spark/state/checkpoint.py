@@ -29,8 +29,10 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     MANIFEST_NAME,
     SEGMENTS_FOLDER,
     STALE_SECONDS,
+    SUBMISSION_NAME,
     Batch,
     Checkpoint,
+    LatestSubmission,
     Lock,
     StreamManifest,
     batch_numbers,
@@ -90,8 +92,8 @@ def _existing(location: str) -> Checkpoint:
 class CheckpointFolder:
     """The folder that ``checkpoint_location`` names.
 
-    It has a folder for each generation, ``generation-0`` and so on, with the manifest and Spark's own files; and a lock
-    while a run uses it.
+    It has a folder for each generation, ``generation-0`` and so on, with the manifest and Spark's own files; the number
+    of the latest submission; and a lock while a run uses it.
 
     :param location: an absolute path, or a URI that Hadoop's file systems and Airflow's ``ObjectStoragePath`` both
         reach.
@@ -116,6 +118,10 @@ class CheckpointFolder:
     @property
     def lock_uri(self) -> str:
         return f"{hadoop_uri(self.location)}/{LOCK_NAME}"
+
+    @property
+    def submission_uri(self) -> str:
+        return f"{hadoop_uri(self.location)}/{SUBMISSION_NAME}"
 
     def generation_uri(self, number: int) -> str:
         return f"{hadoop_uri(self.location)}/{GENERATION_PREFIX}{number}"
@@ -164,6 +170,16 @@ class CheckpointFolder:
                         "starting_offsets."
                     )
             return _read_generation(self._path, 0, None) if {"offsets", "metadata"} & names else None
+
+    def latest_submission(self) -> int:
+        """Number of the latest submission whose driver used the checkpoint; 0 if that is not known.
+
+        :raises CheckpointError: if the file is damaged or cannot be read.
+        """
+        with self._reached():
+            text = _text(self._path / SUBMISSION_NAME)
+        name = f"{SUBMISSION_NAME} in {self.location}"
+        return 0 if text is None else LatestSubmission.from_json(text, name).number
 
     def segments(self, generation: int) -> MappedBatch:
         """What the newest batches have read, and where its records are.

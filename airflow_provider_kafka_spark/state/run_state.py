@@ -321,13 +321,20 @@ class RunStateStore:
         return fresh, replace(plan, warnings=(*plan.warnings, warning))
 
     def submitting(
-        self, state: RunState, plan: ReplayPlan, now_ms: int, delivery: str, remote: RemoteJob | None = None
+        self,
+        state: RunState,
+        plan: ReplayPlan,
+        now_ms: int,
+        delivery: str,
+        remote: RemoteJob | None = None,
+        known_number: int = 0,
     ) -> RunState:
         """Remember the plan and the number of the submission, before anything is written.
 
         :param remote: how the next try finds the job; None if it ends with this worker.
+        :param known_number: the highest one that is known, apart from that of the state.
         """
-        number = next_number(state.submission, now_ms)
+        number = next_number(max(state.submission, known_number), now_ms)
         is_first = state.target_ends is None and not state.adopts_run
         return self._save(
             replace(
@@ -467,15 +474,18 @@ class StreamRunStore:
             if (start := stored.target_ends.get(topic, {}).get(number, 0)) < end
         ]
 
-    def submitting(self, plan: ReplayPlan, stream_id: str, now_ms: int, delivery: str) -> tuple[int, int]:
+    def submitting(
+        self, plan: ReplayPlan, stream_id: str, now_ms: int, delivery: str, known_number: int
+    ) -> tuple[int, int]:
         """Remember where the stream and its target stand, and the number of the submission, before anything is written.
 
+        :param known_number: the highest one that is known, apart from that of the state.
         :return: the number, and up to which one committed progress does not count.
         """
         stored = self._of_stream(stream_id) or _StoredStream(
             self._try_numbers, stream_id, plan.ranges, plan.target_ends
         )
-        number = next_number(stored.submission, now_ms)
+        number = next_number(max(stored.submission, known_number), now_ms)
         untrusted = stored.untrusted_until if delivery == EXACTLY_ONCE else number
         self._save(replace(stored, submission=number, untrusted_until=untrusted))
         return number, stored.untrusted_until

@@ -188,7 +188,26 @@ BREAKAGES = (
         "plan.past.unmapped",
         ["tests/core/test_audit.py::test_what_may_be_in_the_target_twice_is_not_called_complete"],
     ),
+    Breakage(
+        "number-is-only-a-clock",
+        "The number of a submission exceeds those that are known, whatever a worker's clock shows.",
+        "airflow_provider_kafka_spark/core/run_protocol.py",
+        "return max(known + 1, now_ms)",
+        "return max(1, now_ms)",
+        [
+            "tests/core/test_run_protocol.py::test_numbers_only_grow",
+            "tests/model/test_run_protocol_model.py::test_no_green_task_lost_or_doubled_a_record[clocks-and-runs-of-a-stream]",
+        ],
+    ),
     # jobs
+    Breakage(
+        "number-not-kept-beside-the-checkpoint",
+        "A stream's next submission has a higher number, whatever a worker's clock shows.",
+        "airflow_provider_kafka_spark/jobs/available_now.py",
+        "LatestSubmission(number).to_json())",
+        "LatestSubmission(0).to_json())",
+        ["tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead"],
+    ),
     Breakage(
         "secret-in-the-report",
         "The driver removes the secrets of the logins from what it reports.",

@@ -11,8 +11,8 @@ import confluent_kafka
 import pytest
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
-from airflow_provider_kafka_spark.core.errors import RunTakenOverError
+from airflow_provider_kafka_spark.clients.run_mark import judge_run, marked_number, remove_progress
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.run_identity import PREFIX, owner_group
@@ -111,6 +111,29 @@ def test_marks_at_several_topics_are_all_judged(
 
     finished = replace(_MARK, state=MarkState.FINISHED.value)
     assert _marks(hook, request_of_try, newer, older, unmarked) == [finished, finished, None]
+
+
+def test_the_number_of_the_mark_is_known_where_the_targets_are(
+    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest
+) -> None:
+    """The highest one, which the next submission has to exceed; no mark means that nobody has claimed the run."""
+    older, newer = topic(suffix="older"), topic(suffix="newer")
+    instance = request_of_try.instance
+
+    assert marked_number(hook, instance, [older, newer]) == 0
+    _commit(hook, request_of_try, {older: replace(_MARK, number=4), newer: _MARK})
+    assert marked_number(hook, instance, [older, newer]) == 5
+    assert marked_number(hook, instance, []) == 0
+
+
+def test_a_number_that_brokers_do_not_say_is_an_error(
+    connection: Callable[..., None], request_of_try: JobRequest
+) -> None:
+    """Nothing is submitted by then."""
+    connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
+
+    with KafkaHook(timeout=1) as hook, pytest.raises(BrokerUnavailableError):
+        marked_number(hook, request_of_try.instance, ["copy"])
 
 
 def test_brokers_that_are_away_do_not_fail_a_delivery(

@@ -68,6 +68,7 @@ def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: 
         record=manifest.to_json(),
         last_batch=-1 if last is None else last.number,
         lock=folder.lock_uri,
+        latest_submission=folder.submission_uri,
         # Its owner is dead or suspended: the worker would watch it for half a minute.
         stale_lock=lock.read_text() if lock.exists() else None,
         owner="task",
@@ -105,7 +106,7 @@ def with_options(request: JobRequest, source: Mapping[str, str], sink: Mapping[s
 def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str) -> JobRequest:
     spans = plan_spans(ranges, _CUT_OFFSETS if case.layout is Layout.CUT else None)
     login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
-    run_id = os.urandom(8).hex()
+    run_id, now_ms = os.urandom(8).hex(), int(time.time() * 1000)
     # The broker hands out little at a time, so that a copy lasts for seconds on any machine, and for as long as three
     # brokers need to restart.
     wait_ms = 500 if case.fault is Fault.ROLLING_RESTART else 200 if case.brokers is Brokers.THREE else 60
@@ -117,7 +118,8 @@ def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str
     return JobRequest(
         run_id=run_id,
         instance=run_id if case.kind is Kind.STREAM else os.urandom(8).hex(),
-        submission=int(time.time() * 1000),
+        submission=now_ms,
+        submitted_at_ms=now_ms,
         plan_digest="plan",
         ranges=tuple(ranges.format()),
         spans=spans,

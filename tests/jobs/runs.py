@@ -38,6 +38,7 @@ def copy_request(
     """
     parsed = OffsetRanges.parse(ranges)
     spans = options.pop("spans", None) or plan_spans(parsed)
+    options.setdefault("submitted_at_ms", int(time.time() * 1000))
     login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     source_options, sink_options = options.pop("source_options", {}), options.pop("sink_options", {})
     request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}

@@ -75,7 +75,8 @@ def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
     request = JobRequest(
         run_id="0123456789abcdef",
         instance=os.urandom(8).hex(),
-        submission=int(time.time() * 1000),
+        submission=1,
+        submitted_at_ms=int(time.time() * 1000),
         plan_digest="digest",
         ranges=tuple(ranges.format()),
         spans=spans,

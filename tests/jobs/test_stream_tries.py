@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
+from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, TargetRecreatedError
+from airflow_provider_kafka_spark.core.streams.checkpoint import SUBMISSION_NAME, LatestSubmission
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.write import write_records
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
@@ -92,6 +94,24 @@ def test_the_target_of_an_uncommitted_batch_is_recreated(
 
     assert values(kafka, target) == [b"%d" % i for i in range(200)]
     assert (result["records_written"], result["delivered_before"]) == (200, 0)
+
+
+def test_a_driver_of_an_earlier_submission_does_nothing(
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker has chosen its number before a later one did."""
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka.produce(source, numbered(10))
+    monkeypatch.setattr(CheckpointFolder, "latest_submission", lambda _: 0)
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / SUBMISSION_NAME).write_text(LatestSubmission(2**60).to_json())
+
+    with pytest.raises(CheckpointInUseError, match=f"submission {2**60} has used it since"):
+        attempt(1, TaskStateStore(), folder, topics=[source], target_topic=target)
+
+    assert values(kafka, target) == []
+    assert [path.name for path in folder.iterdir()] == [SUBMISSION_NAME]
 
 
 def _fail(*_: object) -> Any:

@@ -17,7 +17,9 @@ Steps = Iterator[tuple[str, World]]
 
 def driver_steps(scenario: Scenario, world: World, index: int) -> Steps:
     driver = world.drivers[index]
-    if driver.step == "C1":
+    if driver.step == "C0":
+        yield from _take_number(scenario, world, index)
+    elif driver.step == "C1":
         yield _open(scenario, world, index)
     elif driver.step == "C2":
         yield from _decide(scenario, world, index)
@@ -33,6 +35,23 @@ def driver_steps(scenario: Scenario, world: World, index: int) -> Steps:
 
 def _is_transactional(scenario: Scenario, driver: Driver) -> bool:
     return scenario.tries[driver.of_try].delivery != AT_LEAST_ONCE
+
+
+def _take_number(scenario: Scenario, world: World, index: int) -> Steps:
+    """A stream's driver writes its number beside the checkpoint, unless a higher one is there."""
+    driver = world.drivers[index]
+    if world.number_beside > driver.claimant.number:
+        yield from _refused(world, index, world.number_beside)
+        return
+    following = world._replace(number_beside=driver.claimant.number).with_driver(index, step="C1")
+    yield f"{driver.token} C0: writes its number {driver.claimant.number} beside the checkpoint", following
+
+
+def _refused(world: World, index: int, number: int) -> Steps:
+    """It fails, which is a fault where the number was there when its worker chose its own."""
+    driver = world.drivers[index]
+    if number <= driver.highest_before:
+        yield f"{driver.token} is refused because of number {number}", world._replace(is_refused=True)
 
 
 def _open(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
@@ -53,6 +72,7 @@ def _decide(scenario: Scenario, world: World, index: int) -> Steps:
     try:
         decision = rules.decide(mark, claimant)
     except RunTakenOverError:
+        yield from _refused(world, index, 0 if mark is None else mark.number)
         return
     claims = True
     if not _is_transactional(scenario, driver):

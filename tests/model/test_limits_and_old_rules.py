@@ -129,6 +129,18 @@ _CARRIES = Rules(reads_back=False, carries=True)
             Rules(may_have_delivered=lambda known, *_: known), id="a-late-first-driver-begins-without-a-mark",
         ),
         pytest.param(
+            Scenario((_FIRST, _RETRY), clocks=(5, 9)),
+            Rules(next_number=lambda _, now_ms: now_ms), id="a-number-is-only-a-clock",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _CLEAR), ("the state store is lost",), clocks=(5, 9)),
+            Rules(knows_numbers=False), id="a-number-without-a-look-at-the-mark",
+        ),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _RETRY), clocks=(5, 9), is_stream=True),
+            Rules(knows_numbers=False), id="a-number-without-a-look-beside-the-checkpoint",
+        ),
+        pytest.param(
             Scenario((_FIRST, _RETRY), (OLDER_MARK,)),
             Rules(marks_every_place=False), id="an-older-mark-is-left",
         ),

@@ -95,6 +95,20 @@ _CARRIES = Rules(reads_back=False, carries=True)
         pytest.param(
             Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the slots expire",)), 20_000, id="expired-slots"
         ),
+        pytest.param(Scenario((_FIRST, _RETRY), clocks=(5, 9)), 900, id="clocks-ahead-and-backwards"),
+        pytest.param(
+            Scenario((_FIRST, _CLEAR), ("the state store is lost",), clocks=(5, 9)),
+            1_000, id="clocks-ahead-and-backwards-and-lost-state",
+        ),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the state store is lost",), clocks=(5, 9)),
+            50_000, id="three-clocks-and-lost-state", marks=pytest.mark.long,
+        ),
+        pytest.param(Scenario((_FIRST, _RETRY), clocks=(5, 9), is_stream=True), 900, id="clocks-and-runs-of-a-stream"),
+        pytest.param(
+            Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), clocks=(5, 9), is_stream=True),
+            50_000, id="clocks-and-three-runs-of-a-stream", marks=pytest.mark.long,
+        ),
         pytest.param(Scenario((_FIRST, _RETRY), ("the mark expires",)), 1_000, id="expired-mark"),
         pytest.param(Scenario((_FIRST, _RETRY), ("the progress expires",)), 1_500, id="expired-mark-and-slots"),
         pytest.param(

@@ -46,13 +46,21 @@ def begin_try(scenario: Scenario, world: World) -> Steps:
         )
         yield f"try {index + 1} ({asked.kind}) returns the stored result: green", world
         return
-    yield _submitted(scenario, world, asked, index)
+    if scenario.is_stream:
+        if any(worker.step == "green" for worker in earlier):
+            # The batch is committed.
+            return
+        world = world._replace(store=None)
+    for clock in scenario.clocks or (index + 1,):
+        yield _submitted(scenario, world, asked, index, clock)
 
 
-def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tuple[str, World]:
-    run_id, may_have_delivered = _run(world, asked, index)
+def _submitted(scenario: Scenario, world: World, asked: Try, index: int, clock: int) -> tuple[str, World]:
+    run_id, may_have_delivered = ("run1", index > 0) if scenario.is_stream else _run(world, asked, index)
     stored = world.store
-    number = scenario.rules.next_number(0 if stored is None else stored.number, len(world.workers) + 1)
+    in_store, elsewhere = 0 if stored is None else stored.number, _number_elsewhere(scenario, world)
+    known = max(in_store, elsewhere if scenario.rules.knows_numbers else 0)
+    number = scenario.rules.next_number(known, clock)
     untrusted_until = 0 if stored is None else stored.untrusted_until
     proved, proved_until, proved_repeats = (
         ((), 0, False)
@@ -86,8 +94,10 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
                 incarnation=world.incarnation,
                 key=key,
                 pieces=asked.plan,
+                step="C0" if scenario.is_stream else "C1",
                 proved_key=_proved_key(stored),
                 proved=proved,
+                highest_before=max(in_store, elsewhere),
             )
         )
     now_untrusted = number if asked.delivery == AT_LEAST_ONCE else untrusted_until
@@ -99,6 +109,13 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int) -> tupl
         ),
     )
     return f"try {index + 1} ({asked.kind}) stores and submits number {number} of run {run_id}", world
+
+
+def _number_elsewhere(scenario: Scenario, world: World) -> int:
+    """Beside the checkpoint, or in the mark."""
+    if scenario.is_stream:
+        return world.number_beside
+    return 0 if world.mark is None else world.mark.number
 
 
 def _proved_key(stored: Stored | None) -> str:

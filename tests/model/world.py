@@ -61,6 +61,8 @@ class Rules:
     latest: Callable[[Iterable[Mark]], Mark | None] = run_protocol.latest
     may_have_delivered: Callable[[bool, int, int], bool] = run_protocol.may_have_delivered
     piece_name: Callable[[str], str] = str
+    #: Whether the worker reads the mark, and what is beside the checkpoint, before it chooses a number.
+    knows_numbers: bool = True
     #: Whether a mark is only written by the producer that was the last to open the owner's transactional id.
     compares_epochs: bool = True
     #: Whether a claim ends the tasks of all plans, or only those with the names of its own pieces.
@@ -94,6 +96,9 @@ class Scenario:
     :param workers_live_on: whether the process of an earlier try may live on too.
     :param drivers_live_on: whether the drivers of an earlier try may live on, and their tasks.
     :param awaits_verdict: whether a try follows only when the one before has judged its report.
+    :param clocks: what the clock of a worker may show when it submits; empty for clocks that agree.
+    :param is_stream: each try is one of another DAG run, which finishes the same batch. It has no state store, and the
+        number of the latest submission is beside the checkpoint.
     :param rules: of the protocol.
     """
 
@@ -104,6 +109,8 @@ class Scenario:
     workers_live_on: bool = False
     drivers_live_on: bool = True
     awaits_verdict: bool = False
+    clocks: tuple[int, ...] = ()
+    is_stream: bool = False
     rules: Rules = field(default_factory=Rules)
 
 
@@ -172,6 +179,8 @@ class Driver(NamedTuple):
     proved: tuple[int, ...] = ()
     is_late: bool = False
     ended_at: int = 0
+    #: The highest number that was anywhere when this one's was chosen.
+    highest_before: int = 0
 
     @property
     def is_claiming(self) -> bool:
@@ -208,6 +217,10 @@ class World(NamedTuple):
     mark: Mark | None = None
     #: The mark of the submission before, where it was committed for another topic, which may outlive this one's.
     older_mark: Mark | None = None
+    #: Beside a stream's checkpoint.
+    number_beside: int = 0
+    #: A driver was refused because of a number that its worker could have known.
+    is_refused: bool = False
     slots: frozenset[tuple[str, str, int]] = frozenset()
     owner_epoch: int = 0
     epochs: frozenset[tuple[str, int]] = frozenset()
@@ -284,10 +297,12 @@ def offsets_of(plan: Plan) -> tuple[int, ...]:
 
 
 def broken_promise(world: World) -> str | None:
-    """Whether a green task promises what is not so.
+    """Whether a green task promises what is not so, or a submission fails because of an earlier one.
 
     A target that is recreated after the driver's last look at it is no fault of the copy.
     """
+    if world.is_refused:
+        return "a submission is refused because of one that was there before it"
     for result in world.greens:
         if result.incarnation != world.incarnation:
             continue

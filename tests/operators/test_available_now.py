@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Prov
 from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
+from airflow_provider_kafka_spark.operators import available_now
 from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor
 from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -108,6 +111,27 @@ def test_a_sensor_after_a_run_sees_that_the_topic_was_recreated(scene: Scene) ->
         with pytest.raises(AirflowFailException, match="deleted and recreated"):
             found(since)
         assert found(since, fail_on_data_loss=False) == [{**new, "from_offset": 0, "until_offset": 40}]
+
+
+@pytest.mark.parametrize("ahead", [3_000, pytest.param(10**10, marks=pytest.mark.long)])
+def test_a_run_after_one_on_a_worker_whose_clock_was_ahead(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    """Each run of the DAG has another task's state: the number of the last submission is beside the checkpoint, for a
+    new generation too.
+    """
+    runs: list[dict[str, Any]] = [{}, {}, {"reset_checkpoint_to": {scene.source: {"0": 2}}}]
+    for i, changed in enumerate(runs):
+        scene.produce(i, i + 1)
+        with monkeypatch.context() as patch:
+            if i == 0:
+                patch.setattr(available_now, "time", SimpleNamespace(time=lambda: time.time() + ahead))
+            assert scene.stream(f"run {i}", **changed)["records_written"] == 1
+
+    scene.assert_copied(range(3))
+    requests = scene.spark.requests
+    assert [r.submission - requests[0].submission for r in requests] == [0, 1, 2]
+    assert all(abs(r.submitted_at_ms / 1000 - time.time()) < 600 for r in requests[1:])
 
 
 def test_no_batch_is_larger_than_asked(wide: Scene) -> None:
@@ -322,7 +346,7 @@ def test_a_reset_starts_again_once(scene: Scene) -> None:
     with pytest.raises(AirflowFailException, match="was done already, by the DAG run 'tuesday'"):
         scene.stream("wednesday", **again)
     assert scene.stream("wednesday")["records_written"] == 0
-    assert {path.name for path in scene.checkpoint.iterdir()} == {"generation-0", "generation-1"}
+    assert {path.name for path in scene.checkpoint.iterdir()} == {"generation-0", "generation-1", "submission.json"}
     later = scene.stream("thursday", reset_checkpoint_to="earliest")
     assert (later["records_written"], later["generation"]) == (10, 2)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
+from airflow_provider_kafka_spark.operators import bounded_copy
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
@@ -282,10 +285,14 @@ def test_a_dag_run_that_was_deleted_and_made_again(task: Task, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("has_mark", [True, False])
-def test_a_clear_without_the_state(task: Task, has_mark: bool) -> None:
-    """Somebody has deleted it. Brokers keep the mark for a week; the target is read back, as after any success."""
+def test_a_clear_without_the_state(task: Task, has_mark: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody has deleted it. Brokers keep the mark for a week; the target is read back, as after any success. The
+    mark has the number of the last submission, whose worker had a clock that was 50 minutes ahead.
+    """
     task.given["preserve_partition"] = True
-    first = task.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(bounded_copy, "time", SimpleNamespace(time=lambda: time.time() + 3000))
+        first = task.clear()
     task.store.values.clear()
     if not has_mark:
         group = owner_group(instance_id("tests", "dag", "manual__2026-11-20", "task"))

@@ -346,6 +346,8 @@ a driver that cannot renew its lock for 20 s
   tests/operators/test_available_now.py::test_the_lock_of_a_dead_run_is_taken_over
 another definition with this checkpoint
   tests/operators/test_available_now.py::test_a_checkpoint_of_another_job_is_refused
+a worker whose clock is wrong
+  tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead
 offsets aged out; a topic was deleted or recreated
   tests/operators/test_available_now.py::test_retention_moved_past_the_checkpoint
   tests/operators/test_available_now.py::test_a_topic_that_was_created_again_is_an_error

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Batch,
     Binding,
     Checkpoint,
+    LatestSubmission,
     Lock,
     StreamManifest,
     commit_text,
@@ -100,6 +101,19 @@ def test_a_generation_before_its_first_batch(tmp_path: Path) -> None:
     _write(tmp_path / "generation-0" / "stream.json", _manifest().to_json())
 
     assert finished_offsets(str(tmp_path)) == {_P: 5}
+
+
+def test_the_number_beside_the_generations(tmp_path: Path) -> None:
+    """Without one nothing is known of any submission."""
+    folder = CheckpointFolder(str(tmp_path))
+
+    assert folder.latest_submission() == 0
+    (tmp_path / "submission.json").write_text(LatestSubmission(7).to_json())
+    assert folder.latest_submission() == 7
+    assert folder.read() is None
+    (tmp_path / "submission.json").write_text('{"number":')
+    with refuses(CheckpointError, "submission.json in ", "must be whole"):
+        folder.latest_submission()
 
 
 @pytest.mark.parametrize(

@@ -613,22 +613,32 @@ def test_submissions_of_a_stream_have_growing_numbers() -> None:
     store = TaskStateStore()
 
     tries = [
-        stream(store).submitting(PLAN, STREAM_ID, now_ms, delivery)
+        stream(store).submitting(PLAN, STREAM_ID, now_ms, delivery, 0)
         for now_ms, delivery in [(1_000, EXACTLY_ONCE), (1_000, AT_LEAST_ONCE), (9_000, EXACTLY_ONCE)]
     ]
     assert tries == [(1_000, 0), (1_001, 0), (9_000, 1_001)]
 
     stream(store).distrusted()
-    assert stream(store).submitting(PLAN, STREAM_ID, 9_500, EXACTLY_ONCE) == (9_500, 9_000)
+    assert stream(store).submitting(PLAN, STREAM_ID, 9_500, EXACTLY_ONCE, 0) == (9_500, 9_000)
+
+
+def test_numbers_exceed_all_that_are_known() -> None:
+    """That of the task's state, that beside the checkpoint or in the mark, and the clock."""
+    store = TaskStateStore()
+
+    assert stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 5_000) == (5_001, 0)
+    assert stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 900) == (5_002, 0)
+    runs = RunStateStore(task_context(store), "task")
+    assert runs.submitting(runs.load(), PLAN, 1_000, EXACTLY_ONCE, known_number=7_000).submission == 7_001
 
 
 def test_a_stream_is_finished_from_where_its_first_try_began() -> None:
     """Later tries do not read those batches again; another stream, or a success, begins anew."""
     store = TaskStateStore()
-    stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
+    stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
     later = plan_of("orders:0:4:10", target_end=8)
     retry = stream(store)
-    retry.submitting(later, STREAM_ID, 2_000, EXACTLY_ONCE)
+    retry.submitting(later, STREAM_ID, 2_000, EXACTLY_ONCE, 0)
 
     assert retry.finished_before(STREAM_ID, later.ranges) == OffsetRanges.parse(["orders:0:0:4"])
     assert retry.written_before(STREAM_ID, later.target_ends) == [
@@ -644,7 +654,7 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result() -> None:
     """And a clear has not: it reads what has arrived since."""
     store = TaskStateStore()
     first = stream(store, ti=Try())
-    first.submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
+    first.submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
     first.finished(RESULT)
 
     assert stream(store, ti=Try(try_number=2)).result == RESULT
@@ -672,7 +682,7 @@ def test_a_state_of_another_version_is_an_error(key: str, load_it: Any, change: 
     context = task_context(store, ti=Try())
     submitted(store, ti=Try())
     RequestStore(context, "task").save(REQUESTED)
-    StreamRunStore(context, "task").submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE)
+    StreamRunStore(context, "task").submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
     store.values[key].update(change)
 
     with refuses(ProtocolError, f"The task's state '{key}'", says, "trigger a new run of the DAG"):

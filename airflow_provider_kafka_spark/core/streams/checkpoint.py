@@ -6,7 +6,7 @@ Spark keeps a numbered file per micro-batch in ``offsets`` (written before the b
 commit may have written some of its records, or all, or none.
 
 This package adds a manifest, ``stream.json``, with the job that the checkpoint belongs to. A reset starts a new
-generation in another folder; the old folder stays.
+generation in another folder; the old folder stays. Beside the generations is the number of the latest submission.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ GENERATION_PREFIX = "generation-"
 #: The manifest, in the folder of each generation.
 MANIFEST_NAME = "stream.json"
 LOCK_NAME = "lock.json"
+#: Beside the generations: the number of the latest submission, see ``core.run_protocol.next_number``.
+SUBMISSION_NAME = "submission.json"
 #: In the folder of a generation: a file for each of its newest batches says where the batch's records are.
 SEGMENTS_FOLDER, KEPT_SEGMENTS = "segments", 100
 #: Maximum size of a file in bytes. Others may write to the folder, so larger files are not read.
@@ -40,6 +42,7 @@ STALE_SECONDS = 30.0
 _LARGEST_BATCH = 2**63 - 1
 _LONGEST_TEXT = 500
 MANIFEST_VERSION = 1
+_SUBMISSION_VERSION = 1
 #: The supported version of Spark's log files (Spark 4.0 writes it).
 _LOG_VERSION = "v1"
 #: Others may write the file, so its contents in a message are limited to this many characters.
@@ -95,6 +98,25 @@ def _agree(mine: str, theirs: str) -> bool:
     return one.keys() == two.keys() and all(
         one[side][old] == two[side][old] for side in one for old in one[side].keys() & two[side].keys()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSubmission:
+    """The file ``submission.json``: the number of the latest submission whose driver used the checkpoint."""
+
+    number: int
+
+    def to_json(self) -> str:
+        """:meth:`from_json` reads it back."""
+        return json.dumps(encode(self, _SUBMISSION_VERSION), sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> LatestSubmission:
+        """:param name: of the file, for the message.
+        :raises CheckpointError: if it is not whole, or of another version.
+        """
+        with _reading(name, text):
+            return decode_text(cls, text, version=_SUBMISSION_VERSION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def request(
 ) -> JobRequest:
     topic = None if topic_expr is not None else "copy"
     planned = ("orders:0:0:10", "returns:0:0:10")
-    order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "task")
+    order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "file:/number", "task")
     return job_request(
         ranges=() if stream else planned,
         transform=Transform(topic=topic, topic_expr=topic_expr, **transform),

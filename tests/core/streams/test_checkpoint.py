@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Batch,
     Binding,
     Checkpoint,
+    LatestSubmission,
     Lock,
     Offsets,
     StreamManifest,
@@ -51,6 +52,16 @@ def test_offsets_read_back(offsets: Offsets) -> None:
 def test_a_record_reads_back(manifest: StreamManifest) -> None:
     """What is written beside a checkpoint is what the next run sees."""
     assert StreamManifest.from_json(manifest.to_json(), "stream.json") == manifest
+
+
+@given(values_of(LatestSubmission), st.data())
+def test_a_number_reads_back_or_is_damaged(latest: LatestSubmission, data: st.DataObject) -> None:
+    """Part of a number would be a lower one."""
+    text = latest.to_json()
+
+    assert LatestSubmission.from_json(text, "submission.json") == latest
+    with pytest.raises(CheckpointError, match=r"submission\.json must be whole"):
+        LatestSubmission.from_json(text[: data.draw(st.integers(0, len(text) - 2))], "submission.json")
 
 
 @given(st.integers(0, len(_MANIFEST.to_json()) - 2))
