@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest, Pace, StreamR
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.segments import Segment
 from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm
 
 
 def standard_id(topic_id: str) -> str:
@@ -135,8 +136,10 @@ class PlannedCopy:
 
         A change of the plan's fingerprint makes another run; a change of the rest only makes the committed progress not
         count. The ids of source topics are in the names of their pieces, so that one more topic changes nothing for the
-        others.
+        others. All else of a stream is bound to its checkpoint, and so to the ``run_id``.
         """
+        if self.stream is not None:
+            return BatchForm.of(self.parameters).described()
         return {
             **self.plan.fingerprint_of_all(asdict(self.transform)),
             "isolation_level": self.parameters.isolation_level,

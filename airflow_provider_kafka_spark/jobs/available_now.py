@@ -206,11 +206,17 @@ def _finish(
         if request.instance != stream.stream_id:
             # The stream begins anew, and the batch is of the generation before.
             run = earlier.enter_context(run_ownership(spark, request))
-        report = batch.copy_ranges(spark, request, run, totals.progress)
+        report = batch.copy_ranges(spark, _of_its_topics(request), run, totals.progress)
     _keep_segments(spark, str(stream.unfinished_checkpoint), number, report)
     hadoop_files.write_whole(spark, f"{stream.unfinished_checkpoint}/commits/{number}", commit_text())
     ends = {r.offset_range.topic_partition: r.offset_range.until_offset for r in report.ranges}
     totals.add(number, report, ends, replayed=True)
+
+
+def _of_its_topics(request: JobRequest) -> JobRequest:
+    """The request of one batch, whose key has no targets but its own: the next run may map more topics."""
+    topics = {r.topic for r in request.offset_ranges}
+    return replace(request, transform=request.transform.of_topics(topics)) if topics else request
 
 
 def _write_manifest(spark: SparkApplication, stream: StreamRequest) -> None:
@@ -292,7 +298,7 @@ def _copy_batch(
         audit_since_ms=uncommitted.timestamp_ms,
         stream=None,
     )
-    report = batch.copy_ranges(spark, part, run, totals.progress)
+    report = batch.copy_ranges(spark, _of_its_topics(part), run, totals.progress)
     _keep_segments(spark, stream.checkpoint, number, report)
     totals.add(number, report, dict(uncommitted.ends))
 

@@ -34,7 +34,7 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.segments import MappedBatch, joined, within
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, BatchForm, Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from airflow_provider_kafka_spark.core.streams.verification import (
@@ -378,24 +378,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             begin = start
         if reset is not None:
             reset = replace(reset, group_stands_at=begin)
-        binding = Binding(
-            source_cluster_id=cluster.cluster_id,
-            selection=_text_of(selection),
-            target_cluster_id=target.cluster_id,
-            target_topic=parameters.target_topic,
-            target_topic_expr=parameters.target_topic_expr,
-            where=parameters.where,
-            columns=json.dumps(parameters.columns, sort_keys=True),
-            preserve_partition=parameters.preserve_partition,
-            topic_map=parameters.topic_map,
-            schema_id_map=json.dumps(parameters.schema_id_map, sort_keys=True),
-            filters=_json_of_given(keys=parameters.keys, headers=parameters.headers),
-            dead_letters=_json_of_given(
-                reject_when=parameters.reject_when, dead_letter_topic=parameters.dead_letter_topic
-            ),
-        )
-        new_id = uuid4().hex[:16]
-        return resolve_stream(checkpoint, binding, selection, begin, reset, cluster, rules, new_id), cluster
+        binding = Binding.of(parameters, cluster.cluster_id, target.cluster_id)
+        form, new_id = BatchForm.of(parameters), uuid4().hex[:16]
+        return resolve_stream(checkpoint, binding, form, selection, begin, reset, cluster, rules, new_id), cluster
 
     def _application_of(self, context: Context) -> str | None:
         found = TaskState(context, self.task_id).get(_APPLICATION_KEY)
@@ -556,10 +541,6 @@ def _finished(folder: CheckpointFolder, planned: PlannedCopy) -> OffsetRanges:
     return OffsetRanges(replace(r, until_offset=end) for r, end in reached if end > r.from_offset)
 
 
-def _json_of_given(**values: Any) -> str:
-    return json.dumps({name: value for name, value in values.items() if value}, sort_keys=True)
-
-
 def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and value.strip() in ("", "None"))
 
@@ -573,12 +554,6 @@ def _reset(to: Any, dag_run_id: str) -> Reset | None:
 
 def _start_name(reset: Reset | None) -> str:
     return "starting_offsets" if reset is None else "reset_checkpoint_to"
-
-
-def _text_of(selection: Selection) -> str:
-    """A selection as text, the same in whatever order its topics and partitions are given."""
-    topics, pattern, partitions = selection.to_json().values()
-    return json.dumps([topics or [], pattern, partitions], sort_keys=True)
 
 
 def _owner(context: Context) -> str:

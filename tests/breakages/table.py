@@ -199,6 +199,22 @@ BREAKAGES = (
             "tests/model/test_run_protocol_model.py::test_no_green_task_lost_or_doubled_a_record[clocks-and-runs-of-a-stream]",
         ],
     ),
+    Breakage(
+        "batch-finished-in-another-form",
+        "An uncommitted batch of a stream is finished as it was begun.",
+        "airflow_provider_kafka_spark/core/streams/stream_plan.py",
+        "    if uncommitted:\n        _raise_if_changed(",
+        "    if not uncommitted:\n        _raise_if_changed(",
+        ["tests/core/streams/test_stream_plan.py::test_an_uncommitted_batch_keeps_its_form"],
+    ),
+    Breakage(
+        "stream-key-has-what-may-change",
+        "What was committed of a stream's batch counts after a change of parameters that the binding or nobody minds.",
+        "airflow_provider_kafka_spark/core/planned_copy.py",
+        "if self.stream is not None:\n            return BatchForm",
+        "if self.stream is None:\n            return BatchForm",
+        ["tests/operators/test_stream_parameters.py::test_all_else_may_change_within_a_batch"],
+    ),
     # jobs
     Breakage(
         "number-not-kept-beside-the-checkpoint",

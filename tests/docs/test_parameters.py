@@ -60,7 +60,7 @@ def _section(page: Path, heading: str) -> str:
     return found[1]
 
 
-def _own_parameters(kind: type) -> dict[str, inspect.Parameter]:
+def own_parameters(kind: type) -> dict[str, inspect.Parameter]:
     """Those of the class and of its bases in this package."""
     found: dict[str, inspect.Parameter] = {}
     for base in kind.__mro__:
@@ -100,7 +100,7 @@ def test_the_tables_have_the_parameters_of_the_class(kind: type) -> None:
     submit_options = set().union(*_submit_options()) if issubclass(kind, SparkJobOperator) else set()
     expected = {
         name: (name in templated, parameter.default)
-        for name, parameter in _own_parameters(kind).items()
+        for name, parameter in own_parameters(kind).items()
         if name not in submit_options
     }
     if "deferrable" in expected:
@@ -115,5 +115,5 @@ def test_the_submit_options_are_listed() -> None:
     templated, others = _submit_options()
     rows = {name for name, _, _ in _ROW.findall(_section(_REFERENCE / "operators.md", "Spark"))}
 
-    assert templated | others | rows == set(_own_parameters(SparkJobOperator))
+    assert templated | others | rows == set(own_parameters(SparkJobOperator))
     assert templated | rows == set(SparkJobOperator.template_fields)

@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, sour
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm, Binding, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from tests.faults.cases import Brokers, Case, Fault, Kind, Layout
@@ -52,8 +52,9 @@ def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: 
     manifest = None if checkpoint is None else checkpoint.manifest
     if manifest is None:
         binding = Binding("", source, "", request.transform.topic)
+        form = BatchForm("headers", True, True, "read_committed", request.delivery)
         starting = {r.topic_partition: r.from_offset for r in request.offset_ranges}
-        manifest = StreamManifest(binding, request.run_id, starting)
+        manifest = StreamManifest(binding, form, request.run_id, starting)
         checkpoint = Checkpoint(0, manifest)
     assert checkpoint is not None
     finished, uncommitted, committed = checkpoint.finished, checkpoint.uncommitted, checkpoint.committed

@@ -346,6 +346,8 @@ a driver that cannot renew its lock for 20 s
   tests/operators/test_available_now.py::test_the_lock_of_a_dead_run_is_taken_over
 another definition with this checkpoint
   tests/operators/test_available_now.py::test_a_checkpoint_of_another_job_is_refused
+a crash in a batch, and then another `provenance`
+  tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
 a worker whose clock is wrong
   tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead
 offsets aged out; a topic was deleted or recreated
@@ -361,6 +363,9 @@ an open transaction
   tests/operators/test_available_now.py::test_transactions
 The run that finishes a batch names it, reads exactly its offsets
   tests/operators/test_available_now.py::test_a_batch_without_its_commit_is_finished_and_not_doubled
+All other parameters may change at any time, and maps of topics and schema ids may grow
+  tests/operators/test_stream_parameters.py::test_all_else_may_change_within_a_batch
+  tests/operators/test_stream_parameters.py::test_maps_may_grow_within_a_batch
 With `fail_on_data_loss=False` the gap is in `missing_ranges`
   tests/operators/test_available_now.py::test_retention_moved_past_the_checkpoint
 A topic that was recreated is read from its beginning, under a new generation

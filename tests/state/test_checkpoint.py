@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LARGEST_FILE,
     Batch,
+    BatchForm,
     Binding,
     Checkpoint,
     LatestSubmission,
@@ -26,11 +27,12 @@ from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, fini
 from tests.core.refusals import refuses
 
 _P = TopicPartition("orders", 0)
+_FORM = BatchForm("headers", True, True, "read_committed", "exactly_once")
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 0)
 
 
 def _manifest(stream_id: str = "0123456789abcdef") -> StreamManifest:
-    return StreamManifest(Binding("A", "", "A", "copy"), stream_id, {_P: 5})
+    return StreamManifest(Binding("A", "", "A", "copy"), _FORM, stream_id, {_P: 5})
 
 
 def _write(file: Path, text: str) -> None:

@@ -7,6 +7,15 @@ commit may have written some of its records, or all, or none.
 
 This package adds a manifest, ``stream.json``, with the job that the checkpoint belongs to. A reset starts a new
 generation in another folder; the old folder stays. Beside the generations is the number of the latest submission.
+
+The parameters of a stream are of three kinds:
+
+- those of :class:`Binding` never change within a generation: they decide which records are copied, and to where;
+- those of :class:`BatchForm` may change from run to run, and not within a batch: they decide how a record is written,
+  or whether the progress of an uncommitted batch counts. The manifest has the form of all batches since the driver
+  last wrote it. It writes it after it has finished the uncommitted batch, and before Spark begins another one. So an
+  uncommitted batch has the form of its manifest;
+- all others may change at any time. Progress counts whatever they are, since the ``run_id`` stands for the binding.
 """
 
 from __future__ import annotations
@@ -15,12 +24,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from airflow_provider_kafka_spark.core.codec import decode, decode_text, encode
+from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import CheckpointError, ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
 GENERATION_PREFIX = "generation-"
 #: The manifest, in the folder of each generation.
@@ -41,7 +52,7 @@ LEASE_SECONDS = 20.0
 STALE_SECONDS = 30.0
 _LARGEST_BATCH = 2**63 - 1
 _LONGEST_TEXT = 500
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
 _SUBMISSION_VERSION = 1
 #: The supported version of Spark's log files (Spark 4.0 writes it).
 _LOG_VERSION = "v1"
@@ -76,6 +87,28 @@ class Binding:
     dead_letters: str = "{}"
     schema_id_map: str = "{}"
 
+    @classmethod
+    def of(cls, parameters: CopyParameters, source_cluster_id: str, target_cluster_id: str) -> Binding:
+        """That of a stream with these parameters, whose texts are the same in whatever order they were given."""
+        records = parameters.records
+        selection = [records["topics"] or [], records["topic_pattern"], records["assign"]]
+        return cls(
+            source_cluster_id=source_cluster_id,
+            selection=json.dumps(selection, sort_keys=True),
+            target_cluster_id=target_cluster_id,
+            target_topic=parameters.target_topic,
+            target_topic_expr=parameters.target_topic_expr,
+            where=parameters.where,
+            columns=json.dumps(parameters.columns, sort_keys=True),
+            preserve_partition=parameters.preserve_partition,
+            topic_map=parameters.topic_map,
+            filters=_json_of_given(keys=parameters.keys, headers=parameters.headers),
+            dead_letters=_json_of_given(
+                reject_when=parameters.reject_when, dead_letter_topic=parameters.dead_letter_topic
+            ),
+            schema_id_map=json.dumps(parameters.schema_id_map, sort_keys=True),
+        )
+
     def differences(self, other: Binding) -> list[str]:
         """Descriptions of the fields that differ. A topic that only one of the maps has is no difference: what is read
         must be mapped in any case.
@@ -98,6 +131,40 @@ def _agree(mine: str, theirs: str) -> bool:
     return one.keys() == two.keys() and all(
         one[side][old] == two[side][old] for side in one for old in one[side].keys() & two[side].keys()
     )
+
+
+def _json_of_given(**values: Any) -> str:
+    return json.dumps({name: value for name, value in values.items() if value}, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchForm:
+    """How the records of a batch are read and written: parameters by name, which must not change within a batch."""
+
+    provenance: str | None
+    include_headers: bool
+    preserve_timestamps: bool
+    isolation_level: str
+    delivery: str
+
+    @classmethod
+    def of(cls, parameters: CopyParameters) -> BatchForm:
+        return cls(**{f.name: getattr(parameters, f.name) for f in fields(cls)})
+
+    def described(self) -> dict[str, str]:
+        """As parts of a delivery key."""
+        return {name: str(value) for name, value in asdict(self).items()}
+
+    def changes(self, other: BatchForm) -> list[str]:
+        """What must not change within a batch that was begun with this form, and differs in the other one.
+
+        The delivery may change where the target is read back by headers, and where it was at least once before: then
+        there is no progress to keep.
+        """
+        mine, theirs = asdict(self), asdict(other)
+        if self.provenance == "headers" or self.delivery != EXACTLY_ONCE:
+            theirs["delivery"] = mine["delivery"]
+        return [f"{name} must stay {mine[name]!r}; got {theirs[name]!r}" for name in mine if mine[name] != theirs[name]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +190,7 @@ class LatestSubmission:
 class StreamManifest:
     """The manifest of one generation of a checkpoint: the file ``stream.json``.
 
+    :param form: of an uncommitted batch, and of the batches that were begun last.
     :param stream_id: goes into the provenance header of every record; 16 hexadecimal digits.
     :param starting: where it began, for every partition there was.
     :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
@@ -131,6 +199,7 @@ class StreamManifest:
     """
 
     binding: Binding
+    form: BatchForm
     stream_id: str
     starting: Offsets
     topic_ids: Mapping[str, str] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     resolve_window,
 )
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm, Binding, Checkpoint, StreamManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,7 @@ class StreamPlan:
 def resolve_stream(
     checkpoint: Checkpoint | None,
     binding: Binding,
+    form: BatchForm,
     selection: Selection,
     starting: Bound | None,
     reset: Reset | None,
@@ -114,12 +115,13 @@ def resolve_stream(
 ) -> StreamPlan:
     """The plan of the next run.
 
+    :param form: of the batches that the run begins.
     :param starting: where the very first run starts.
     :param cluster: state of all topics that are selected or in the checkpoint, as far as they exist; with the
         timestamps of whichever bound is used.
     :param new_stream_id: used if a generation starts.
     :raises BoundError: if this is the first run and ``starting`` is None, or a reset was done already by another run.
-    :raises CheckpointError: if the checkpoint is not this job's.
+    :raises CheckpointError: if the checkpoint is not this job's, or its uncommitted batch has another form.
     :raises DataLossError: if records are gone that the stream had not read, and ``rules.fail_on_data_loss`` is set.
     :raises PlanError: if an open transaction hides records that the stream has read, or that its uncommitted batch
         reads.
@@ -140,9 +142,10 @@ def resolve_stream(
                 "'earliest', 'latest', offsets such as {'orders': {'0': 23}}, or a moment; got None. (Spark would "
                 "start at the latest offset and skip what is there.)"
             )
-        return _begin(0, bound, reset, binding, selection, cluster, rules, new_stream_id)
+        return _begin(0, bound, reset, binding, form, selection, cluster, rules, new_stream_id)
     if reset is not None and not reset.is_done(checkpoint):
-        return _begin(checkpoint.number + 1, reset.bound, reset, binding, selection, cluster, rules, new_stream_id)
+        number = checkpoint.number + 1
+        return _begin(number, reset.bound, reset, binding, form, selection, cluster, rules, new_stream_id)
     differences = manifest.binding.differences(binding)
     if differences:
         raise CheckpointError(
@@ -150,7 +153,7 @@ def resolve_stream(
             "If this is the same job with a new definition, it goes on where it stands with "
             f"reset_checkpoint_to={by_topic(checkpoint.finished)!r}."
         )
-    return _go_on(checkpoint, manifest, selection, cluster, rules, new_stream_id)
+    return _go_on(checkpoint, manifest, form, selection, cluster, rules, new_stream_id)
 
 
 def _begin(
@@ -158,6 +161,7 @@ def _begin(
     starting: Bound,
     reset: Reset | None,
     binding: Binding,
+    form: BatchForm,
     selection: Selection,
     cluster: ClusterState,
     rules: ReadRules,
@@ -167,6 +171,7 @@ def _begin(
     resolved = resolve_window(selection, starting, Bound.everywhere(Latest()), cluster, rules)
     manifest = StreamManifest(
         binding,
+        form,
         stream_id,
         {r.topic_partition: r.from_offset for r in resolved.ranges},
         _topic_ids(resolved.ranges, cluster),
@@ -193,6 +198,7 @@ def _raise_if_future(starting: Bound, reset: Reset | None, cluster: ClusterState
 def _go_on(
     checkpoint: Checkpoint,
     manifest: StreamManifest,
+    form: BatchForm,
     selection: Selection,
     cluster: ClusterState,
     rules: ReadRules,
@@ -236,20 +242,33 @@ def _go_on(
     resolved = ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
     uncommitted = _readable([r for r in checkpoint.uncommitted_ranges if r.topic_partition not in lost], cluster, rules)
     number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
+    if uncommitted:
+        _raise_if_changed(checkpoint, manifest.form, form)
     topic_ids = {**manifest.topic_ids, **_topic_ids(resolved.ranges, cluster)}
     if not lost:
-        return StreamPlan(
-            resolved, checkpoint.number, replace(manifest, topic_ids=topic_ids), False, uncommitted, number, added
-        )
+        same = replace(manifest, form=form, topic_ids=topic_ids)
+        return StreamPlan(resolved, checkpoint.number, same, False, uncommitted, number, added)
     # The offsets of the old topic do not apply to the new one, so Spark gets a checkpoint without them.
     after = {**starts, **{r.topic_partition: r.until_offset for r in uncommitted}}
     new = replace(
         manifest,
+        form=form,
         stream_id=new_stream_id,
         starting={p: after[p] for p in partitions},
         topic_ids=_topic_ids(resolved.ranges, cluster),
     )
     return StreamPlan(resolved, checkpoint.number + 1, new, True, uncommitted, number if uncommitted else None, added)
+
+
+def _raise_if_changed(checkpoint: Checkpoint, begun: BatchForm, form: BatchForm) -> None:
+    changes, batch = begun.changes(form), checkpoint.uncommitted
+    if changes and batch is not None:
+        raise CheckpointError(
+            f"An uncommitted batch must be finished as it was begun; batch {batch.number} of generation "
+            f"{checkpoint.number} is uncommitted, and {'; '.join(changes)}. Set it back for one run, which finishes "
+            "the batch; the runs after it may have the new value. Or copy all of the batch again, whatever the target "
+            f"has of it, with reset_checkpoint_to={by_topic(checkpoint.finished)!r}."
+        )
 
 
 def _start_of(

@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LEASE_SECONDS,
     STALE_SECONDS,
     Batch,
+    BatchForm,
     Binding,
     Checkpoint,
     LatestSubmission,
@@ -31,7 +32,8 @@ from tests.core.refusals import refuses
 from tests.dataclass_values import values_of
 
 _BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
-_MANIFEST = StreamManifest(_BINDING, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
+_FORM = BatchForm("headers", True, True, "read_committed", "exactly_once")
+_MANIFEST = StreamManifest(_BINDING, _FORM, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
 _METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1_795_165_200_000, "conf": {"a": "b\\n"}})
 _OFFSETS_FILE = f'v1\n{_METADATA}\n{{"orders":{{"1":7,"0":23}}}}'
 _INITIAL_FILE = '\0v1\n{"orders":{"0":5}}'
@@ -64,6 +66,31 @@ def test_a_number_reads_back_or_is_damaged(latest: LatestSubmission, data: st.Da
         LatestSubmission.from_json(text[: data.draw(st.integers(0, len(text) - 2))], "submission.json")
 
 
+@pytest.mark.parametrize(
+    ("begun", "now", "changes"),
+    [
+        pytest.param({}, {}, [], id="the-same"),
+        pytest.param({"provenance": "segments"}, {}, ["provenance must stay 'segments'; got 'headers'"], id="one"),
+        pytest.param(
+            {"provenance": None},
+            {"delivery": "at_least_once"},
+            [
+                "provenance must stay None; got 'headers'",
+                "delivery must stay 'exactly_once'; got 'at_least_once'",
+            ],
+            id="progress-that-would-be-lost",
+        ),
+        pytest.param({}, {"delivery": "at_least_once"}, [], id="the-target-is-read-back"),
+        pytest.param(
+            {"provenance": None, "delivery": "at_least_once"}, {"provenance": None}, [], id="there-is-no-progress"
+        ),
+    ],
+)
+def test_what_must_not_change_within_a_batch(begun: dict[str, Any], now: dict[str, Any], changes: list[str]) -> None:
+    """The delivery only where its progress is all that is known of the batch."""
+    assert replace(_FORM, **begun).changes(replace(_FORM, **now)) == changes
+
+
 @given(st.integers(0, len(_MANIFEST.to_json()) - 2))
 def test_any_beginning_of_a_record_is_damaged(length: int) -> None:
     """However little of a record is missing, it is not taken for a whole one."""
@@ -74,7 +101,7 @@ def test_any_beginning_of_a_record_is_damaged(length: int) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 2}, "must be of version 1; got 2", id="version"),
+        pytest.param({"version": 1}, "must be of version 2; got 1", id="version"),
         pytest.param({"more": 1}, "unknown keys ['more']", id="unknown-key"),
         pytest.param({"starting": {"orders": {"0": -1}}}, "got -1", id="starting-negative"),
         pytest.param({"stream_id": "x" * 16}, "stream_id", id="stream-id-not-hexadecimal"),

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, BatchForm, Binding, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from tests.core.refusals import refuses
 
@@ -24,6 +24,7 @@ _NOW = 1_795_168_800_000
 _STRICT = ReadRules()
 _PERMISSIVE = ReadRules(fail_on_data_loss=False)
 _BINDING = Binding("cluster", '[["o"], null, null]', "cluster", "copy")
+_FORM = BatchForm("headers", True, True, "read_committed", "exactly_once")
 _ID, _NEW_ID = "0123456789abcdef", "fedcba9876543210"
 _SELECTION, _BOTH_TOPICS = Selection(topics=["o"]), Selection(topics=["o", "p"])
 #: What is known of moments in partition 0 of topic ``o``: none has a record, but for the present one.
@@ -62,7 +63,7 @@ def _checkpoint(
 ) -> Checkpoint:
     """Generation 2, whose batch 4 is committed; ``batch`` are the ends of batch 5, which is not."""
     ids = {p.topic: "id-1" for p in finished} if topic_ids is None else topic_ids
-    generation = StreamManifest(_BINDING, _ID, dict.fromkeys(finished, 0), ids)
+    generation = StreamManifest(_BINDING, _FORM, _ID, dict.fromkeys(finished, 0), ids)
     return Checkpoint(
         2,
         replace(generation, **manifest),
@@ -77,12 +78,13 @@ def _resolve(
     rules: ReadRules = _STRICT,
     *,
     binding: Binding = _BINDING,
+    form: BatchForm = _FORM,
     selection: Selection = _SELECTION,
     starting: object = None,
     reset: Reset | None = None,
 ) -> StreamPlan:
     bound: Bound | None = None if starting is None else parse_start(starting, "starting_offsets")
-    return resolve_stream(checkpoint, binding, selection, bound, reset, cluster, rules, _NEW_ID)
+    return resolve_stream(checkpoint, binding, form, selection, bound, reset, cluster, rules, _NEW_ID)
 
 
 def _missing(stream_plan: StreamPlan) -> list[str]:
@@ -110,7 +112,7 @@ def test_the_first_run_starts_at_the_starting_offsets(starting: object, log: Log
     start = int(expected.split(":")[2])
     assert stream_plan.resolved.ranges.format() == [expected]
     assert (stream_plan.generation, stream_plan.is_new, stream_plan.has_work) == (0, True, True)
-    assert stream_plan.manifest == StreamManifest(_BINDING, _NEW_ID, _offsets(o0=start), {"o": "id-1"})
+    assert stream_plan.manifest == StreamManifest(_BINDING, _FORM, _NEW_ID, _offsets(o0=start), {"o": "id-1"})
 
 
 @pytest.mark.parametrize(
@@ -197,9 +199,22 @@ def test_a_reset_begins_a_generation() -> None:
     assert stream_plan.resolved.ranges.format() == ["o:0:2:10"]
     assert (stream_plan.generation, stream_plan.is_new) == (3, True)
     assert stream_plan.manifest == StreamManifest(
-        binding, _NEW_ID, _offsets(o0=2), {"o": "id-1"}, reset_to='{"o": {"0": 2}}', reset_by="run-1"
+        binding, _FORM, _NEW_ID, _offsets(o0=2), {"o": "id-1"}, reset_to='{"o": {"0": 2}}', reset_by="run-1"
     )
     assert stream_plan.uncommitted_batch is None
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(BatchForm)])
+def test_an_uncommitted_batch_keeps_its_form(name: str) -> None:
+    """A change is refused by name until the batch is finished, and is in the manifest from then on."""
+    begun = replace(_FORM, provenance=None)
+    changed = replace(begun, **{name: not begun.include_headers if name == "include_headers" else "other"})
+    cluster = _cluster(o=[(0, 10, 10)])
+
+    with refuses(CheckpointError, "batch 5", f"{name} must stay", "for one run", "reset_checkpoint_to={'o': {'0': 5}}"):
+        _resolve(_checkpoint(_offsets(o0=5), _offsets(o0=8), form=begun), cluster, form=changed)
+
+    assert _resolve(_checkpoint(_offsets(o0=5), form=begun), cluster, form=changed).manifest.form == changed
 
 
 def test_a_first_run_may_be_a_reset() -> None:

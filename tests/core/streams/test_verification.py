@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm, Binding, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import (
     check_stream,
@@ -153,7 +153,8 @@ def test_lag_is_to_the_real_end_now(read_committed: bool, expected: int) -> None
 
 
 def _stream_plan() -> StreamPlan:
-    manifest = StreamManifest(Binding("A", "", "A", "copy"), _STREAM, {})
+    form = BatchForm("headers", True, True, "read_committed", "exactly_once")
+    manifest = StreamManifest(Binding("A", "", "A", "copy"), form, _STREAM, {})
     return StreamPlan(
         ResolvedRanges(_PLAN.ranges),
         2,
