@@ -467,6 +467,24 @@ def test_a_record_that_the_target_refuses_is_not_lost_in_silence(
     )
 
 
+def test_a_record_that_only_another_codec_makes_small_enough(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """Its producer used zstd, which finds what repeats farther apart than lz4 looks. The failure names the codec."""
+    limit = {"max.message.bytes": "150000"}
+    source, target = topic(suffix="source", config=limit), topic(suffix="target", config=limit)
+    large = Record(b"k", os.urandom(100_000) * 3)
+    kafka_broker.produce(source, [large], {"compression.type": "zstd", "message.max.bytes": 1_000_000})
+    # An expression takes batches apart, as many other parameters do.
+    given = {"topic": target, "where": "offset >= 0"}
+
+    with pytest.raises(TargetError, match=r"\(kafka\.compression\.type=lz4\)\. .*'kafka\.compression\.type': 'zstd'"):
+        run_copy([f"{source}:0:0:1"], **given)
+    run_copy([f"{source}:0:0:1"], **given, sink_options={"kafka.compression.type": "zstd"})
+
+    assert [r.value for r in kafka_broker.consume(target)] == [large.value]
+
+
 def test_batches_that_are_too_large_are_not_lost(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 
 from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
+from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults
 from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 
+_CODEC = "kafka.compression.type"
 _LIMIT_OF_PRODUCER = re.compile(r"larger than (\d+), which is the value of the max\.request\.size")
 #: For each kind of failure the name in the error tree, and what to do. The other kinds are named by their reason.
 _ERRORS: Mapping[str, tuple[str, str]] = {
@@ -100,8 +102,11 @@ def _refused(failure: TaskFailure, largest: Mapping[str, int], request: JobReque
             "smaller; or leave the record out with where.",
         )
     limit = f"{largest[target]:,} bytes" if target in largest else "unknown, without DESCRIBE_CONFIGS on it"
+    codec = (sink_defaults() if request is None else request.sink_options).get(_CODEC, "none")
+    raise_it = f"If the source has it in a smaller form, pass sink_options={{'{_CODEC}': 'zstd'}}; otherwise raise"
     return JobFailure(
         "TargetError",
-        f"{of_record} and its headers) is larger than max.message.bytes of {target} ({limit}). Raise it there, or "
+        f"{of_record} and its headers) is larger than max.message.bytes of {target} ({limit}), also as the producer "
+        f"compresses it ({_CODEC}={codec}). {raise_it if codec != 'zstd' else 'Raise'} max.message.bytes there, or "
         "leave the record out with where.",
     )
