@@ -14,7 +14,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.ledger import (
     Coverage,
     Delivery,
@@ -64,6 +66,12 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "default": None,
         "help": "look at these offsets, such as orders:0:100:200; may be given several times",
     },
+    "--target-conn-id": {
+        "metavar": "ID",
+        "default": None,
+        "help": "ask this Kafka connection for the targets as they are now: what went to one that was deleted since is "
+        "not counted; otherwise the latest recorded run says which they are",
+    },
     "--since": {
         "metavar": "TIME",
         "default": None,
@@ -90,6 +98,8 @@ def uncovered(
 ) -> list[dict[str, Any]]:
     """The offsets of a topic that no event says were copied, ready for ``ReplayOffsetRangesOperator``.
 
+    What went to a target that was deleted and recreated no longer counts once an event names the new one.
+
     Events are of runs that delivered everything. A run that failed, runs or waits for its retry has none, though it may
     have delivered a part: clear its task, which delivers the rest, or wait for it, before its window is replayed.
 
@@ -101,17 +111,26 @@ def uncovered(
     :param target: likewise of the target.
     :param target_topic: count copies to this topic only.
     :param window: the offset ranges to look at, as a replay takes them; by default from the lowest to the highest
-        offset of the events, so that only gaps between deliveries are found.
+        offset of the events, so that only gaps between deliveries are found. If they are of a result, only copies of
+        the same topic count, and not those of one of its name that was deleted.
+    :return: each with the ``topic_id`` of the topic, as far as it is known, which a replay compares.
     :raises InvalidInputError: if ``source`` or ``target`` is needed and not given.
     :raises OffsetRangeError: if the window is malformed.
     """
     extras = (event if isinstance(event, Mapping) else getattr(event, "extra", None) for event in events)
     found = (Delivery.parse(entry) for extra in extras for entry in entries_in(extra))
+    given = None if window is None else list(window)
+    topic_id = KnownTopics.of_ranges(given or ()).topic_ids.get(topic)
     selected = select(
-        [d for d in found if d is not None], topic, source=source, target=target, target_topic=target_topic
+        [d for d in found if d is not None],
+        topic,
+        source=source,
+        target=target,
+        target_topic=target_topic,
+        topic_id=topic_id,
     )
-    wanted = None if window is None else _of_topic(OffsetRanges.parse(window, merge_overlaps=True), topic)
-    return [r.to_dict() for r in gaps_of(coverage(selected, wanted))]
+    wanted = None if given is None else _of_topic(OffsetRanges.parse(given, merge_overlaps=True), topic)
+    return _source_of(selected, topic, topic_id).dicts(gaps_of(coverage(selected, wanted)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -156,6 +175,8 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
                 "--source-conn-id says the source and its offsets; leave --window and --source out."
             )
         source, topic_id, window = _of_broker(options.source_conn_id, topic)
+    if options.target_conn_id is not None and options.target is not None:
+        raise InvalidInputError("--target-conn-id says the target; leave --target out.")
     api = LedgerApi(
         options.url or os.environ.get("AIRFLOW_API_URL") or _configured_url(),
         os.environ.get("AIRFLOW_API_TOKEN"),
@@ -163,8 +184,20 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         password=os.environ.get("AIRFLOW_API_PASSWORD"),
     )
     recorded = api.recorded(since, until)
-    target = {"target": options.target, "target_topic": options.target_topic}
-    deliveries = select(recorded.deliveries, topic, source=source, topic_id=topic_id, **target)
+    target, target_ids = options.target, None
+    if options.target_conn_id is not None:
+        of_topic = (d.of_topic(topic) for d in recorded.deliveries)
+        names = {name for d in of_topic if d.has_offsets for name in d.targets_of(topic)}
+        target, target_ids = _targets_of_broker(options.target_conn_id, names)
+    deliveries = select(
+        recorded.deliveries,
+        topic,
+        source=source,
+        target=target,
+        target_topic=options.target_topic,
+        topic_id=topic_id,
+        target_ids=target_ids,
+    )
     stretches = coverage(deliveries, window)
     filtered = [s.offsets for s in stretches if s.coverage is Coverage.COVERED and all(d.filtered for d in s.by)]
     return {
@@ -175,7 +208,7 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         "cut": recorded.cut,
         "picture": picture(stretches),
         "stretches": [_stretch(s) for s in stretches],
-        "gaps": [r.to_dict() for r in gaps_of(stretches)],
+        "gaps": _source_of(deliveries, topic, topic_id).dicts(gaps_of(stretches)),
         "filtered": [r.to_dict() for r in OffsetRanges(filtered).merge()],
         "unfinished": [_stretch(s) for s in stretches if s.coverage is Coverage.UNFINISHED],
     }
@@ -190,6 +223,24 @@ def _of_topic(ranges: OffsetRanges, topic: str) -> OffsetRanges:
 
 def _of_broker(conn_id: str, topic: str) -> tuple[str, str | None, OffsetRanges]:
     """The ids of cluster and topic, and all offsets that the topic has now."""
+    cluster = _state(conn_id, "--source-conn-id", [topic])
+    found = cluster.topic(topic)
+    ranges = (
+        OffsetRange(topic, number, p.log_start, max(p.log_start, min(p.last_stable, p.high_watermark)))
+        for number, p in sorted(found.partitions.items())
+    )
+    return cluster.cluster_id, found.topic_id, OffsetRanges(ranges)
+
+
+def _targets_of_broker(conn_id: str, topics: Iterable[str]) -> tuple[str, dict[str, str | None]]:
+    """The id of the cluster; and of each topic its id, as far as brokers return it, or None if it does not exist."""
+    names = sorted(topics)
+    cluster = _state(conn_id, "--target-conn-id", names)
+    ids = {name: cluster.topics[name].topic_id if name in cluster.topics else None for name in names}
+    return cluster.cluster_id, {name: of for name, of in ids.items() if of or name not in cluster.topics}
+
+
+def _state(conn_id: str, option: str, topics: Sequence[str]) -> ClusterState:
     # Connections are those of Airflow's environment and database, as for its own commands.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     from contextlib import redirect_stdout
@@ -197,15 +248,16 @@ def _of_broker(conn_id: str, topic: str) -> tuple[str, str | None, OffsetRanges]
     from airflow_provider_kafka_spark.core.parameters import check_connection_id
     from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
-    check_connection_id(conn_id, "--source-conn-id")
-    with redirect_stdout(sys.stderr), KafkaHook(conn_id) as source:
-        cluster = source.state([topic])
-    found = cluster.topic(topic)
-    ranges = (
-        OffsetRange(topic, number, p.log_start, max(p.log_start, min(p.last_stable, p.high_watermark)))
-        for number, p in sorted(found.partitions.items())
-    )
-    return cluster.cluster_id, found.topic_id, OffsetRanges(ranges)
+    check_connection_id(conn_id, option)
+    with redirect_stdout(sys.stderr), KafkaHook(conn_id) as hook:
+        return hook.state(topics)
+
+
+def _source_of(deliveries: Iterable[Delivery], topic: str, topic_id: str | None) -> KnownTopics:
+    """What the offsets of selected deliveries are of."""
+    ids = (d.topic_ids[topic] for d in deliveries if topic in d.topic_ids)
+    found = topic_id or next(ids, "")
+    return KnownTopics({topic: found} if found else {})
 
 
 def _configured_url() -> str:

@@ -269,6 +269,7 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
         "retention.ms or retention.bytes of the topic removed the records before they were copied.",
         "The DAG was paused, or failed, for longer than the retention.",
         "The topic was deleted and recreated, so that its offsets begin again.",
+        "Ranges of another task's result are of a topic that was recreated, or of another cluster.",
     ),
     "OpenTransactionError": (
         "A producer is still writing its transaction.",

@@ -154,7 +154,8 @@ def test_json_has_what_a_replay_takes(api: Api, capsys: pytest.CaptureFixture[st
     assert coverage.main(["orders", "--json"]) == 1
 
     found = json.loads(capsys.readouterr().out)
-    assert found["gaps"] == [{"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 15}]
+    gap = {"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 15, "topic_id": "id-1"}
+    assert found["gaps"] == [gap]
     assert [s["coverage"] for s in found["stretches"]] == ["covered", "gap", "covered"]
     assert found["stretches"][0]["by"][0]["dag_run_id"] == "run-1"
 
@@ -276,6 +277,7 @@ def test_an_answer_that_is_none_ends_the_command_with_a_name(
         (["orders", "--url", "ftp://airflow"], "must be a URL"),
         (["orders", "--url", "http://me:hidden@airflow"], "must be a URL without a user"),
         (["orders", "--source-conn-id", "x", "--source", "y"], "leave --window and --source out"),
+        (["orders", "--target-conn-id", "x", "--target", "y"], "leave --target out"),
         (["orders"], "AIRFLOW_API_TOKEN"),
         (["orders", "--url", "http://127.0.0.1:9"], "Check the address, and that the API server runs"),
     ],

@@ -77,10 +77,11 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
         for name in found:
             stamps[name] |= query.timestamps
     with_newest = {name for query, found in chosen.items() if query.newest for name in found}
+    # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
+    ids = _ids(client, {name for query, found in chosen.items() if query.identity for name in found})
     offsets = read_offsets(client, partitions, stamps, with_newest, on_error=record)
     with_configs = {name for query, found in chosen.items() if query.retention for name in found}
-    with_ids = {name for query, found in chosen.items() if query.identity for name in found}
-    ids, configs = _ids(client, with_ids), _configs(client, with_configs, failures)
+    configs = _configs(client, with_configs, failures)
     return BrokerSnapshot(
         cluster=offsets.cluster_state(sorted(topics - vanished), metadata.cluster_id, client.conn_id, ids, configs),
         names=names - vanished,

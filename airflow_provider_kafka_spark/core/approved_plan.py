@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.errors import (
     PlanOutdatedError,
     ProtocolError,
 )
+from airflow_provider_kafka_spark.core.known_topics import TOPIC_ID, recreated
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, shortened
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
@@ -131,7 +132,10 @@ class ApprovedPlan:
             raise InvalidInputError(f"plan must be a plan; got {reprlib.repr(value)}. {_REMEDY}")
         try:
             origin = decode(PlanOrigin, result[_KEY], version=ORIGIN_VERSION, name="plan", remedy=_REMEDY)
-            missing = [MissingRange(OffsetRange.parse(item), str(item["reason"])) for item in result["missing_ranges"]]
+            missing = [
+                MissingRange(OffsetRange.parse(item), str(item["reason"]), str(item.get(TOPIC_ID) or ""))
+                for item in result["missing_ranges"]
+            ]
             ranges = OffsetRanges.parse(result["ranges"])
         except (KafkaSparkError, KeyError, TypeError) as error:
             raise InvalidInputError(f"plan must be a plan as it was returned: {error}") from error
@@ -187,8 +191,8 @@ class ApprovedPlan:
         changes = [
             *_differences("the cluster of the source", before.source_cluster_id, plan.source_cluster_id),
             *_differences("the cluster of the target", before.target_cluster_id, plan.target_cluster_id),
-            *_recreated(before.source_topic_ids, plan.topic_ids),
-            *_recreated(before.target_topic_ids, plan.target_ids),
+            *recreated(before.source_topic_ids, plan.topic_ids).values(),
+            *recreated(before.target_topic_ids, plan.target_ids).values(),
         ]
         if not changes and before.digest != plan.digest:
             gone = self.ranges.subtract(plan.ranges)
@@ -206,11 +210,3 @@ def _listed(items: Sequence[Any]) -> str:
 
 def _differences(name: str, before: str, now: str) -> list[str]:
     return [f"{name} was {before}, and is {now}"] if before and now and before != now else []
-
-
-def _recreated(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return [
-        f"the topic {name!r} was deleted and recreated (topic id {topic_id}, now {now[name]})"
-        for name, topic_id in before.items()
-        if now.get(name, topic_id) != topic_id
-    ]

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.errors import (
     OpenTransactionError,
     TopicRecreatedError,
 )
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.past_copy import PastCopy
 from airflow_provider_kafka_spark.core.protocol import AuditReport, JobReport
@@ -68,6 +69,10 @@ def plan_audit(past: PastCopy, source: ClusterState, target: ClusterState, *, re
         _check_id("target", topic, evidence.target_ids.get(topic), target)
     # Without headers nothing tells later copies from other records.
     targets, warnings = _target_ranges(past, target, read_to_end=read_to_end and past.has_headers)
+    topics = {r.topic for r in past.ranges}
+    warnings += KnownTopics.of(topics, past.source_ids, evidence.source_cluster_id).unchecked(topics, source)
+    known = KnownTopics.of(past.target_topics, evidence.target_ids, evidence.target_cluster_id)
+    warnings += known.unchecked(past.target_topics, target)
     if past.unmapped:
         warnings.append(
             f"{past.unmapped.total:,} offsets that earlier tries had finished are not audited: their tries left no "

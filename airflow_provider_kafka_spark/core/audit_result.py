@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.audit import AuditPlan
 from airflow_provider_kafka_spark.core.errors import AuditFindingError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.past_copy import PastCopy
 from airflow_provider_kafka_spark.core.protocol import AuditCounts, AuditReport, JobReport
@@ -19,9 +20,12 @@ COMPLETE, FINDINGS, UNKNOWN = "complete", "findings", "unknown"
 
 def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> dict[str, Any]:
     """What the task returns, as the documentation gives it."""
-    rows = [_row(counts, plan.past) for counts in sorted(found.ranges, key=_by_range)]
+    past = plan.past
+    source = KnownTopics(past.source_ids, past.evidence.source_cluster_id)
+    target = KnownTopics(past.evidence.target_ids, past.evidence.target_cluster_id)
+    rows = source.marked(_row(counts, past) for counts in sorted(found.ranges, key=_by_range))
     totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
-    is_unknown = totals["unknown"] or plan.past.unmapped or plan.past.evidence.may_have_duplicates
+    is_unknown = totals["unknown"] or past.unmapped or past.evidence.may_have_duplicates
     state = UNKNOWN if is_unknown else COMPLETE
     if totals["missing"] or totals["doubled"] or totals["different"]:
         state = FINDINGS
@@ -34,17 +38,17 @@ def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> d
     return {
         "version": RESULT_VERSION,
         "state": state,
-        "run_ids": list(plan.past.run_ids),
+        "run_ids": list(past.run_ids),
         "ranges": rows,
         **totals,
         "extra_copies": sum(c.extra for c in found.ranges),
-        "compared": plan.past.compares,
+        "compared": past.compares,
         "not_compared": sum(c.not_compared for c in found.ranges),
-        "missing_ranges": [r.to_dict() for r in found.missing_ranges],
+        "missing_ranges": source.dicts(found.missing_ranges),
         "all_missing_ranges": found.all_missing_ranges,
         "doubled_records": list(found.doubled),
         "different_records": list(found.different),
-        "target_ranges": [r.to_dict() for r in plan.target],
+        "target_ranges": target.dicts(plan.target),
         "application_id": report.application_id,
         "spark_version": report.spark_version,
         "seconds": round(report.seconds, 3),

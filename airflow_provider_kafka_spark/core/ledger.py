@@ -68,6 +68,7 @@ class Delivery:
     :param source: first bootstrap server of the source, as ``host:port``.
     :param source_cluster_id: empty if unknown, as the next one.
     :param topic_ids: id of each source topic, as far as it is known.
+    :param target_ids: likewise of each target topic.
     :param topic_map: the only target of a source topic, where each has one of its own.
     :param filtered: records may have been left out on purpose.
     :param is_active: the task runs, or is going to.
@@ -85,6 +86,7 @@ class Delivery:
     source_cluster_id: str = ""
     target_cluster_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    target_ids: Mapping[str, str] = field(default_factory=dict)
     topic_map: Mapping[str, str] = field(default_factory=dict)
     filtered: bool = False
     is_active: bool = True
@@ -119,6 +121,7 @@ class Delivery:
                 source_cluster_id=str(entry.get("source_cluster_id", "")),
                 target_cluster_id=str(entry.get("target_cluster_id", "")),
                 topic_ids={str(name): str(topic_id) for name, topic_id in dict(entry["source_topic_ids"]).items()},
+                target_ids={str(name): str(of) for name, of in dict(entry.get("target_topic_ids", {})).items()},
                 topic_map={str(name): str(to) for name, to in dict(entry.get("topic_map", {})).items()},
                 filtered=bool(entry.get("filtered", False)),
                 is_active=is_active,
@@ -135,6 +138,17 @@ class Delivery:
             for all_ranges in (self.ranges, self.planned, self.missing)
         )
         return replace(self, ranges=ranges, planned=planned, missing=missing)
+
+    def as_left(self, targets: Iterable[str], now: Mapping[str, str | None]) -> Delivery:
+        """What it says now: nothing is delivered any more if a target was deleted since.
+
+        :param targets: that count.
+        :param now: ids of targets, as far as known; None for one that does not exist.
+        """
+        gone = any(
+            now[name] != self.target_ids.get(name, now[name]) or now[name] is None for name in targets if name in now
+        )
+        return replace(self, ranges=OffsetRanges()) if gone else self
 
     def targets_of(self, topic: str) -> tuple[str, ...]:
         """Where the records of one topic of the source went."""
@@ -203,24 +217,38 @@ def select(
     target: str | None = None,
     target_topic: str | None = None,
     topic_id: str | None = None,
+    target_ids: Mapping[str, str | None] | None = None,
 ) -> list[Delivery]:
-    """The entries of one topic of one cluster, as it is now: not those of a topic of this name that was deleted since.
+    """The entries of one topic of one cluster, as it is now: not those of a topic of this name that was deleted since,
+    nor those whose target was.
 
     :param topic: of the source.
     :param source: first bootstrap server of the source's cluster, or the cluster's id; None for any.
     :param target: likewise, of the target's cluster.
     :param target_topic: topic of the target; None for any.
     :param topic_id: of the topic as it is now; None for that of the latest entry.
+    :param target_ids: of the targets as they are now; a target without one has that of the latest entry. None as an id
+        is of a target that does not exist.
     :raises InvalidInputError: if ``source`` or ``target`` is None, and entries are of several clusters.
     """
     found = [d for d in (delivery.of_topic(topic) for delivery in deliveries) if d.has_offsets]
     found = _of_cluster(found, "source", source, topic, lambda d: (d.source, d.source_cluster_id))
-    dated = sorted((d for d in found if topic in d.topic_ids), key=lambda d: d.at.timestamp() if d.at else 0.0)
-    latest = topic_id or (dated[-1].topic_ids[topic] if dated else None)
+    latest = topic_id or _latest_ids(found, lambda d: d.topic_ids).get(topic)
     found = [d for d in found if d.topic_ids.get(topic, latest) == latest]
     if target_topic is not None:
         found = [d for d in found if target_topic in d.targets_of(topic)]
-    return _of_cluster(found, "target", target, topic, lambda d: (d.target, d.target_cluster_id))
+    found = _of_cluster(found, "target", target, topic, lambda d: (d.target, d.target_cluster_id))
+    now: dict[str, str | None] = {**_latest_ids(found, lambda d: d.target_ids), **(target_ids or {})}
+
+    # Of several targets nobody knows which one has a record: one that is gone may have had any.
+    there = (d.as_left(d.targets_of(topic) if target_topic is None else (target_topic,), now) for d in found)
+    return [d for d in there if d.has_offsets]
+
+
+def _latest_ids(found: Iterable[Delivery], ids_of: Callable[[Delivery], Mapping[str, str]]) -> dict[str, str]:
+    """The ids of topics, by name, as the latest entry that names one has it."""
+    dated = sorted(found, key=lambda d: d.at.timestamp() if d.at else 0.0)
+    return {name: topic_id for d in dated for name, topic_id in ids_of(d).items()}
 
 
 def _of_cluster(

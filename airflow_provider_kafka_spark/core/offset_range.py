@@ -21,8 +21,10 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,99}")
 MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
-#: Further keys of the ranges in a plan or a result, so that a task's ``output["ranges"]`` can be replayed unchanged.
-_RESULT_KEYS = frozenset({"planned_records", "records_read", "records_written", "records_rejected", "reason"})
+#: Keys that only the ranges of a plan or a result have.
+COUNT_KEYS = frozenset({"planned_records", "records_read", "records_written", "records_rejected", "reason"})
+#: All keys that a range may have that is replayed as a task returned it; ``core.known_topics`` reads the ids.
+_RESULT_KEYS = COUNT_KEYS | {"topic_id", "cluster_id"}
 _EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
 
 
@@ -103,7 +105,7 @@ class OffsetRange:
     def parse(cls, value: object) -> OffsetRange:
         """Read a range from ``"topic:partition:from:until"`` or a mapping with exactly the four field names.
 
-        Counts in the ranges of a plan or result are ignored.
+        Counts and ids in the ranges of a plan or result are ignored.
 
         :raises OffsetRangeError: if it is neither, or any part of it is malformed.
         """

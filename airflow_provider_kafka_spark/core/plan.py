@@ -11,6 +11,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, TargetError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics, recreated, standard_id
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
@@ -18,7 +19,7 @@ from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 from airflow_provider_kafka_spark.core.topic_map import mapped
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 _MAX_TABLE_ROWS = 40
 _HEADINGS = ("topic[partition]", "from", "until", "records at most")
 
@@ -103,6 +104,19 @@ class ReplayPlan:
     warnings: tuple[str, ...] = ()
 
     @property
+    def source(self) -> KnownTopics:
+        """What its ranges are of."""
+        return KnownTopics(self.topic_ids, self.source_cluster_id)
+
+    def targets(self, target_ids: Mapping[str, str]) -> KnownTopics:
+        """What the ranges of the target are of.
+
+        :param target_ids: of a job's report; those of the plan if it has none.
+        """
+        ids = {name: standard_id(topic_id) for name, topic_id in (target_ids or self.target_ids).items()}
+        return KnownTopics(ids, self.target_cluster_id)
+
+    @property
     def planned_records(self) -> int:
         """An upper bound: compaction and transaction markers leave gaps that are no loss."""
         return self.ranges.total
@@ -169,6 +183,7 @@ class ReplayPlan:
             MissingRange(
                 OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
                 f"{changes[r.topic]}; what an earlier try had not copied up to offset {r.until_offset} is gone",
+                self.topic_ids.get(r.topic, ""),
             )
             for r in self.ranges.without_empty()
             if r.topic in changes
@@ -193,12 +208,7 @@ class ReplayPlan:
                 f"{cluster.cluster_id})"
             )
             return dict.fromkeys(sorted({r.topic for r in self.ranges}), reason)
-        changes = {}
-        for name, topic_id in self.topic_ids.items():
-            now = cluster.topic(name).topic_id
-            if now is not None and now != topic_id:
-                changes[name] = f"the topic {name!r} was deleted and recreated (topic id {topic_id}, now {now})"
-        return changes
+        return recreated(self.topic_ids, {name: cluster.topic(name).topic_id for name in self.topic_ids})
 
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
         """Descriptions of the partitions that were added after planning, which the plan does not cover."""

@@ -21,15 +21,6 @@ from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm
 
 
-def standard_id(topic_id: str) -> str:
-    """A topic's id as librdkafka spells it: Kafka's Java client gives ids in Base64 for URLs.
-
-    >>> standard_id("a-_b")
-    'a+/b'
-    """
-    return topic_id.translate(str.maketrans("-_", "+/"))
-
-
 @dataclass(frozen=True, slots=True)
 class EarlierDelivery:
     """What this task instance delivered before it was cleared: the job proved it.
@@ -180,7 +171,7 @@ class PlannedCopy:
             read_committed=self.rules.read_committed,
             source_cluster_id=plan.source_cluster_id,
             target_cluster_id=plan.target_cluster_id,
-            target_ids={name: standard_id(topic_id) for name, topic_id in (target_ids or plan.target_ids).items()},
+            target_ids=plan.targets(target_ids).topic_ids,
             target_ends=plan.target_ends,
             also_run_ids=(self.run_id,) if self.stream is not None and self.run_id != run_id else (),
             may_have_duplicates=may_have_duplicates,

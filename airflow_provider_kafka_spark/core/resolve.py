@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.bounds import (
 )
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection
 from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, OpenTransactionError, PlanError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
@@ -33,10 +34,12 @@ class MissingRange:
     """Requested offsets that the broker no longer has.
 
     :param reason: why, in words.
+    :param topic_id: of the topic that had them, if it is not the one that is there now.
     """
 
     offset_range: OffsetRange
     reason: str
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,23 +167,32 @@ def _moment(epoch_ms: int) -> str:
     return iso(epoch_ms) if epoch_ms < 253_402_300_800_000 else f"{epoch_ms:,} ms"
 
 
-def resolve_replay(wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules) -> ResolvedRanges:
+def resolve_replay(
+    wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules, known: KnownTopics | None = None
+) -> ResolvedRanges:
     """Exactly the given ranges, checked against the log.
 
+    :param known: what they are of: nothing of a range is left if its topic is another one now.
     :raises UnknownTopicError: if a topic or partition does not exist.
-    :raises DataLossError: if part of a range has aged out and ``rules.fail_on_data_loss`` is set.
+    :raises DataLossError: if part of a range is gone and ``rules.fail_on_data_loss`` is set.
     :raises PlanError: if a range lies beyond the log.
     """
+    known, topics = known or KnownTopics(), {r.topic for r in wanted}
+    changes = known.changes(topics, cluster)
     kept: list[OffsetRange] = []
     missing: list[MissingRange] = []
     for r in wanted:
+        if r.topic in changes:
+            missing.append(MissingRange(r, changes[r.topic], known.topic_ids.get(r.topic, "")))
+            continue
         state = cluster.partition(r.topic_partition)
         check_end(r.until_offset, r.topic_partition, state, rules)
         start, lost = first_left(r.topic_partition, r.from_offset, state, r.until_offset)
         missing += lost
         kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
+    warnings = tuple(known.unchecked(topics, cluster))
     # Two ranges that have aged out completely may become the same empty range.
-    return ResolvedRanges(OffsetRanges(set(kept)), raise_on_data_loss(missing, rules))
+    return ResolvedRanges(OffsetRanges(set(kept)), raise_on_data_loss(missing, rules), warnings)
 
 
 def timestamps_in(*bounds: Bound) -> tuple[int, ...]:

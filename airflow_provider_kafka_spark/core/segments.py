@@ -169,7 +169,20 @@ def within(segments: Iterable[Segment], ranges: OffsetRanges) -> tuple[Segment, 
 
 
 def segments_in(value: object, name: str) -> tuple[Segment, ...]:
-    """The segments in results of copies, or in what their asset events say.
+    """The segments of :func:`results_in`."""
+    return tuple(segment for item in results_in(value, name) for segment in segments_of(item))
+
+
+def segments_of(result: Mapping[str, Any]) -> tuple[Segment, ...]:
+    """The segments of one result, or of what an asset event says.
+
+    :raises KafkaSparkError, KeyError, TypeError: if they are malformed.
+    """
+    return tuple(Segment.from_dict(s) for s in result.get("segments", ()))
+
+
+def results_in(value: object, name: str) -> tuple[Mapping[str, Any], ...]:
+    """The results of copies with segments, or what their asset events say.
 
     :param value: mappings with the key ``segments``, one or a list of them, or the same as JSON text.
     :param name: of the parameter, for errors.
@@ -182,7 +195,8 @@ def segments_in(value: object, name: str) -> tuple[Segment, ...]:
         # The event of a function that called several operators has the entries of all.
         items = [one for item in given for one in (item, *item.get("more", ()))]
         lacking = [item for item in items if "segments" not in item and item.get("records_written") != 0]
-        segments = tuple(Segment.from_dict(s) for item in items for s in item.get("segments", ()))
+        for item in items:
+            segments_of(item)
     except (KafkaSparkError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidInputError(f"{name} must be {example}; reading it failed: {str(error)[:200]}.") from None
     if lacking or not items:
@@ -190,4 +204,4 @@ def segments_in(value: object, name: str) -> tuple[Segment, ...]:
             f"{name} must be {example}; {len(lacking)} of {len(items)} have no segments. A copy with another "
             "provenance has none, nor one whose earlier try wrote records and left no progress."
         )
-    return segments
+    return tuple(items)

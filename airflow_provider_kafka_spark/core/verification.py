@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
 from airflow_provider_kafka_spark.core.dead_letters import split_ranges
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.expressions import cut
+from airflow_provider_kafka_spark.core.known_topics import TOPIC_ID
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobReport, Pace, RangeReport, Transform
@@ -129,7 +130,7 @@ def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
 
 def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
     """What the task returns: plain JSON, as the documentation gives it. A reader sees the totals first."""
-    dead = plan.target.dead_letters
+    dead, of_target = plan.target.dead_letters, plan.targets(report.target_ids)
     targets, dead_letters = split_ranges(report.target_ranges, dead)
     return {
         "version": RESULT_VERSION,
@@ -145,10 +146,10 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "seconds": round(report.seconds, 3),
         "application_id": report.application_id,
         "spark_version": report.spark_version,
-        **_dead_letters(report, dead, dead_letters),
+        **_dead_letters(report, dead, of_target.dicts(dead_letters)),
         "missing_ranges": _missing_ranges(plan),
-        "ranges": [range_result(r, dead) for r in _with_empty(report, plan)],
-        "target_ranges": [r.to_dict() for r in targets],
+        "ranges": range_results(_with_empty(report, plan), plan),
+        "target_ranges": of_target.dicts(targets),
         **({} if report.segments is None else {"segments": [s.to_dict() for s in report.segments]}),
         "batches_passed": report.batches_passed,
         "bytes_written": report.bytes_written,
@@ -218,7 +219,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform, pace: Pa
         "digest": plan.digest,
         "text": text,
         "missing_ranges": _missing_ranges(plan),
-        "ranges": [{**r.to_dict(), "planned_records": r.size} for r in plan.ranges],
+        "ranges": plan.source.marked({**r.to_dict(), "planned_records": r.size} for r in plan.ranges),
     }
 
 
@@ -238,7 +239,10 @@ def _not_checked(transform: Transform) -> list[str]:
 
 def _missing_ranges(plan: ReplayPlan) -> list[dict[str, Any]]:
     """The ranges that the broker no longer had, for a result."""
-    return [{**m.offset_range.to_dict(), "reason": m.reason} for m in plan.missing]
+    return [
+        {**r, **({TOPIC_ID: m.topic_id} if m.topic_id else {}), "reason": m.reason}
+        for m, r in zip(plan.missing, plan.source.dicts(m.offset_range for m in plan.missing), strict=True)
+    ]
 
 
 def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:
@@ -246,20 +250,26 @@ def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:
     return sorted([*report.ranges, *empty], key=lambda r: r.offset_range)
 
 
-def range_result(r: RangeReport, dead_letter_topic: str | None = None) -> dict[str, Any]:
-    """One range of a result."""
-    counts = {"records_read": r.records_read, "records_written": r.records_written}
-    rejected = {} if dead_letter_topic is None else {"records_rejected": r.records_rejected}
-    return {**r.offset_range.to_dict(), **counts, **rejected}
+def range_results(reports: Iterable[RangeReport], plan: ReplayPlan) -> list[dict[str, Any]]:
+    """The ranges of a result."""
+    return plan.source.marked(
+        {
+            **r.offset_range.to_dict(),
+            "records_read": r.records_read,
+            "records_written": r.records_written,
+            **({} if plan.target.dead_letters is None else {"records_rejected": r.records_rejected}),
+        }
+        for r in reports
+    )
 
 
-def _dead_letters(report: JobReport, topic: str | None, ranges: list[OffsetRange]) -> dict[str, Any]:
+def _dead_letters(report: JobReport, topic: str | None, ranges: list[dict[str, Any]]) -> dict[str, Any]:
     if topic is None:
         return {}
     return {
         "dead_letters": {
             "topic": topic,
             "records": report.records_rejected,
-            "ranges": [r.to_dict() for r in ranges],
+            "ranges": ranges,
         }
     }

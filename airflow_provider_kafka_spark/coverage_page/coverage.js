@@ -81,6 +81,7 @@ function readLedger(value) {
     source: value.source,
     sourceCluster: text(value.source_cluster_id),
     topicIds: typeof value.source_topic_ids === "object" ? (value.source_topic_ids ?? {}) : {},
+    targetIds: typeof value.target_topic_ids === "object" ? (value.target_topic_ids ?? {}) : {},
     // The only target of a source topic, where each has one of its own.
     topicMap: new Map(Object.entries(typeof value.topic_map === "object" ? (value.topic_map ?? {}) : {})),
     targetServer: text(value.target),
@@ -161,15 +162,21 @@ export function entriesOfTask(task, rows) {
 /**
  * Group entries by the source's cluster and topic, and the target's.
  * Each pair has lanes, one for each partition, whose segments do not overlap and leave nothing out. Entries of a topic
- * that was deleted and made again since, which has another id, are left out and counted.
+ * that was deleted and made again since, which has another id, are left out and counted; and so is what went to one.
  */
 export function buildPairs(entries) {
   const clusterOf = nameClusters(entries);
-  const latestIds = findLatestIds(entries, clusterOf);
+  const latestIds = findLatestIds(entries, (entry) =>
+    [...topicsOf(entry)].map((topic) => [topicKey(clusterOf(entry.source), topic), entry.topicIds[topic]]),
+  );
+  const latestTargetIds = findLatestIds(entries, (entry) =>
+    entry.targets.map(({ server, topic }) => [topicKey(clusterOf(server), topic), entry.targetIds[topic]]),
+  );
   const pairs = new Map();
   const waiting = [];
   const outdated = new Set();
-  const add = (entry, target, onlyTopic) => addEntry({ pairs, clusterOf, latestIds, outdated }, entry, target, onlyTopic);
+  const all = { pairs, clusterOf, latestIds, latestTargetIds, outdated };
+  const add = (entry, target, onlyTopic) => addEntry(all, entry, target, onlyTopic);
   for (const entry of entries) {
     // A running task whose target is an expression does not know its topics yet.
     if (entry.targets.length === 0) waiting.push(entry);
@@ -211,13 +218,12 @@ function topicsOf({ kind, covered, lost, planned }) {
   return new Set([...covered, ...lost, ...(kind === "copied" ? [] : planned)].map((range) => range.topic));
 }
 
-function findLatestIds(entries, clusterOf) {
+/** Of each topic the id in the latest entry that has one; idsOf gives the keys and ids of an entry. */
+function findLatestIds(entries, idsOf) {
   const latest = new Map();
   for (const entry of entries) {
     const moment = Date.parse(entry.at) || 0;
-    for (const topic of topicsOf(entry)) {
-      const id = entry.topicIds[topic];
-      const key = topicKey(clusterOf(entry.source), topic);
+    for (const [key, id] of idsOf(entry)) {
       if (id !== undefined && !(latest.get(key)?.moment > moment)) latest.set(key, { moment, id });
     }
   }
@@ -240,7 +246,10 @@ function compare(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-function addEntry({ pairs, clusterOf, latestIds, outdated }, entry, target, onlyTopic = null) {
+function addEntry({ pairs, clusterOf, latestIds, latestTargetIds, outdated }, entry, target, onlyTopic = null) {
+  const to = topicKey(clusterOf(target.server), target.topic);
+  const latestTarget = latestTargetIds.get(to)?.id;
+  const isTargetGone = (entry.targetIds[target.topic] ?? latestTarget) !== latestTarget;
   const kinds = [
     ["covered", entry.covered],
     ["lost", entry.lost],
@@ -251,11 +260,12 @@ function addEntry({ pairs, clusterOf, latestIds, outdated }, entry, target, only
       if (onlyTopic !== null && range.topic !== onlyTopic) continue;
       if (target.topic !== "" && (entry.topicMap.get(range.topic) ?? target.topic) !== target.topic) continue;
       const from = topicKey(clusterOf(entry.source), range.topic);
-      if ((entry.topicIds[range.topic] ?? latestIds.get(from)?.id) !== latestIds.get(from)?.id) {
+      const isSourceGone = (entry.topicIds[range.topic] ?? latestIds.get(from)?.id) !== latestIds.get(from)?.id;
+      if (isSourceGone || (isTargetGone && kind === "covered")) {
         outdated.add(entry);
         continue;
       }
-      const key = from + topicKey(clusterOf(target.server), target.topic);
+      const key = from + to;
       let pair = pairs.get(key);
       if (!pair) pairs.set(key, (pair = { key, source: entry.source, topic: range.topic, target, intervals: new Map() }));
       const intervals = pair.intervals.get(range.partition) ?? [];

@@ -171,7 +171,7 @@ function draw({ entries, notes, hasCopies }) {
   const { pairs, outdated } = buildPairs(entries);
   const messages = [...notes];
   if (outdated > 0) {
-    messages.push(`${count(outdated, "run")} read an earlier topic of the same name, since deleted: not drawn.`);
+    messages.push(`${count(outdated, "run")} read or wrote an earlier topic of the same name, since deleted: not drawn.`);
   }
   if (pairs.length > MAX_PAIRS) {
     messages.push(`Only ${MAX_PAIRS} of ${pairs.length} pairs of topics are drawn. Name a target topic to see others.`);

@@ -76,7 +76,8 @@ class KafkaHook(KafkaClient):
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
-        configs = self.configs(wanted)
+        # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
+        ids, configs = self._topic_ids(wanted), self.configs(wanted)
         offsets = read_offsets(
             self,
             partitions,
@@ -85,7 +86,6 @@ class KafkaHook(KafkaClient):
             on_error=_raise,
             retry_seconds=self.timeout,
         )
-        ids = self._topic_ids(wanted)
         return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs)
 
     def count_records(self, ranges: OffsetRanges, *, read_committed: bool = True) -> dict[OffsetRange, int]:

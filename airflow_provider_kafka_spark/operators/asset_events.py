@@ -142,6 +142,8 @@ def _by_topic(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for topic in entry["target_topics"]:
         own = {**entry, "target_topics": [topic]}
         own |= {name: of_topic.get(topic, []) for name, of_topic in parts.items() if name in entry}
+        if "target_topic_ids" in entry:
+            own["target_topic_ids"] = {name: of for name, of in entry["target_topic_ids"].items() if name == topic}
         if topic_map:
             own["topic_map"] = dict.fromkeys(sources.get(topic, ()), topic)
             own["source_topic_ids"] = {source: ids[source] for source in own["topic_map"] if source in ids}

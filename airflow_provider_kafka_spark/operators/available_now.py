@@ -500,7 +500,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             result["segments"] = [s.to_dict() for s in joined(segments)]
             result["mapped_before"] = before.ranges.intersect(finished_before).format()
             may_have_duplicates = may_have_duplicates or bool(before.repeated.intersect(finished_before))
-        written_before = store.written_before(stream_id, plan.target_ends)
+        written_before = plan.targets(collected.report.target_ids).marked(
+            store.written_before(stream_id, plan.target_ends)
+        )
         if (dead := plan.target.dead_letters) is not None:
             result["dead_letters"]["ranges"] += [r for r in written_before if r["topic"] == dead]
         return {

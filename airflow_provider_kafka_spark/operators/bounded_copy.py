@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, marked_number, remove_progress
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
+from airflow_provider_kafka_spark.core.codec import decode
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
@@ -26,6 +27,7 @@ from airflow_provider_kafka_spark.core.errors import (
     OptionError,
 )
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.ledger import plan_picture
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -63,6 +65,8 @@ from airflow_provider_kafka_spark.submission.progress_file import followed_progr
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+#: Of the stored parameters of a replay.
+KNOWN_TOPICS = "known_topics"
 _RERUN = (
     "This task has delivered {:,} records before, under this run_id. on_rerun='missing_only': only what the target "
     "lacks is written."
@@ -553,11 +557,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
 def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
     """Ranges that were given."""
-    ranges = OffsetRanges.parse(attempt.parameters.records["offset_ranges"])
+    records = attempt.parameters.records
+    ranges = OffsetRanges.parse(records["offset_ranges"])
+    # A plan compares more than this.
+    known = decode(KnownTopics, records[KNOWN_TOPICS]) if KNOWN_TOPICS in records else None
     topics = {r.topic for r in ranges}
     cluster = attempt.source.state(topics, operation="READ")
     check_topics(attempt.source, topics, "READ")
-    return resolve_replay(ranges, cluster, rules), cluster
+    return resolve_replay(ranges, cluster, rules, known), cluster
 
 
 def _keys_of(value: Any, name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.errors import DataLossError, GroupOffsetsError, TargetError, TargetRecreatedError
 from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation, SourcePosition, TargetPosition
+from airflow_provider_kafka_spark.core.mapped_copies import MappedCopy, copies_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, is_topic_name
 from airflow_provider_kafka_spark.core.parameters import (
     check_connection_id,
@@ -26,7 +27,7 @@ from airflow_provider_kafka_spark.core.parameters import (
     mapping_of,
     text_or_none,
 )
-from airflow_provider_kafka_spark.core.segments import SegmentIndex, segments_in
+from airflow_provider_kafka_spark.core.segments import SegmentIndex
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map, mapped
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
@@ -124,7 +125,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         self._read_rendered()
-        segments = self._segments(context)
+        copies = self._copies(context)
         with KafkaHook(self.source_conn_id, self.kafka_timeout, waits_for_start=False) as source:
             is_same = self.target_conn_id in (None, self.source_conn_id)
             with (
@@ -132,7 +133,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
                 if is_same
                 else KafkaHook(str(self.target_conn_id), self.kafka_timeout, waits_for_start=False) as target
             ):
-                move = self._translated(source, target, segments)
+                move = self._translated(source, target, copies)
                 self._show(move)
                 if not self.plan_only:
                     self._commit(target, move)
@@ -167,14 +168,14 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         self.plan_only = flag(self.plan_only, "plan_only")
         self.kafka_timeout = check_seconds(self.kafka_timeout, "kafka_timeout")
 
-    def _segments(self, context: Context) -> SegmentIndex:
+    def _copies(self, context: Context) -> tuple[MappedCopy, ...]:
         """:raises InvalidInputError: if the given results have none."""
         of: object = text_or_none(self.of) if isinstance(self.of, str) else self.of
         if isinstance(of, str) and (named := task_named(of)) is not None:
             of = newest_result(context["ti"], named)
-        return SegmentIndex(() if of is None else segments_in(of, "of"))
+        return () if of is None else copies_in(of, "of")
 
-    def _translated(self, source: KafkaHook, target: KafkaHook, segments: SegmentIndex) -> _Move:
+    def _translated(self, source: KafkaHook, target: KafkaHook, copies: Iterable[MappedCopy]) -> _Move:
         """Read everything; nothing is committed."""
         group = ConsumerGroup(source, self.group_id)
         target_group = ConsumerGroup(target, self.target_group_id or self.group_id)
@@ -188,6 +189,9 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         targets = self._targets(names, cluster, target)
         of_target = target.state(set(targets.values()), operation="READ")
         check_topics(target, set(targets.values()), "READ")
+        found = [copy.still_there(cluster, of_target) for copy in copies]
+        warnings += dict.fromkeys(warning for _, of_copy in found for warning in of_copy)
+        segments = SegmentIndex(segment for of_copy, _ in found for segment in of_copy)
         sources = [
             _position(cluster, TopicPartition(name, number), committed)
             for name in names

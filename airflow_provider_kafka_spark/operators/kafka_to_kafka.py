@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInp
 from airflow_provider_kafka_spark.core.expressions import check_size, unknown_function, unknown_functions
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.new_topics import FAIL
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
@@ -643,7 +644,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         entry, is_news = dict(ledger.complete(result)), True
         if earlier is not None and earlier.announced:
             unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
-            entry["target_ranges"] = [r.to_dict() for r in unannounced]
+            entry["target_ranges"] = KnownTopics.of_ranges(result["target_ranges"]).dicts(unannounced)
             is_news = bool(unannounced)
         if is_news and (result["records_written"] or result.get("finished_before")):
             announce(context, self, entry)

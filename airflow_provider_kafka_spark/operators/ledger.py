@@ -99,6 +99,7 @@ class TaskLedger:
             "source_cluster_id": evidence.source_cluster_id,
             "target_cluster_id": evidence.target_cluster_id,
             "source_topic_ids": result["source_topic_ids"],
+            "target_topic_ids": dict(evidence.target_ids),
             "seconds": result["seconds"],
         }
         self._save(entry)
@@ -147,6 +148,7 @@ class TaskLedger:
             "source_cluster_id": plan.source_cluster_id or "",
             "target_cluster_id": plan.target_cluster_id or "",
             "source_topic_ids": dict(plan.topic_ids),
+            "target_topic_ids": dict(plan.target_ids),
         }
 
     def _head(self, state: EntryState, run_id: str, delivered: Iterable[OffsetRange]) -> dict[str, Any]:

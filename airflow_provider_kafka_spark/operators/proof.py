@@ -9,7 +9,8 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import TopicState
 from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, standard_id
+from airflow_provider_kafka_spark.core.known_topics import standard_id
+from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,

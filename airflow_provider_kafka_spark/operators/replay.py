@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from airflow_provider_kafka_spark.core.codec import encode
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import given_flag
-from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
+from airflow_provider_kafka_spark.operators.bounded_copy import KNOWN_TOPICS, BoundedCopyOperator
 
 
 class ReplayOffsetRangesOperator(BoundedCopyOperator):
@@ -20,7 +22,8 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
 
     :param offset_ranges: a list of ``{"topic", "partition", "from_offset", "until_offset"}`` or of
         ``"orders:0:100:200"``, in any order; that list as JSON text, as ``"{{ params.ranges | tojson }}"`` renders it;
-        or the whole result or plan of another task, ``copy.output``. Give either this or ``plan``. (templated)
+        or the whole result or plan of another task, ``copy.output``. Ranges of a result have a ``topic_id``: they are
+        refused if the topic is another one now. Give either this or ``plan``. (templated)
     :param merge_overlaps: write the records of overlapping ranges once, instead of refusing them. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
@@ -44,10 +47,12 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
         self.merge_overlaps = given_flag(merge_overlaps, "merge_overlaps")
 
     def _selection(self) -> dict[str, Any]:
-        return {"offset_ranges": self._ranges().format()}
+        ranges, known = self._ranges()
+        return {"offset_ranges": ranges.format(), KNOWN_TOPICS: encode(known)}
 
-    def _ranges(self) -> OffsetRanges:
-        values: object = self.offset_ranges
+    def _ranges(self) -> tuple[OffsetRanges, KnownTopics]:
+        """The ranges, and what they are of."""
+        values: Any = self.offset_ranges
         if values is None:
             raise OffsetRangeError("Give exactly one of offset_ranges and plan; got neither.")
         if isinstance(self.offset_ranges, str):
@@ -59,6 +64,9 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
                     f"{self.offset_ranges[:100]!r}: {error}. In a template, write '{{{{ params.ranges | tojson }}}}'; "
                     f"an XCom is passed as the task's output itself."
                 ) from error
-        if isinstance(values, Mapping) and "ranges" in values:
+        is_result = isinstance(values, Mapping) and "ranges" in values
+        if is_result:
             values = values["ranges"]
-        return OffsetRanges.parse(values, merge_overlaps=self.merge_overlaps)
+        # Ranges of two topics of one name may overlap, and that is not what is wrong with them.
+        known = KnownTopics.of_ranges(values if isinstance(values, Iterable) else (), of_result=is_result)
+        return OffsetRanges.parse(values, merge_overlaps=self.merge_overlaps), known

@@ -164,7 +164,7 @@ class KafkaOffsetsSensor(BaseSensorOperator):
 class KafkaNewRecordsSensor(KafkaOffsetsSensor):
     """Wait until there are new records since a given position, and return their ranges.
 
-    The task returns a list of ``{"topic", "partition", "from_offset", "until_offset"}``, as
+    The task returns a list of ``{"topic", "partition", "from_offset", "until_offset", "topic_id"}``, as
     :class:`~airflow_provider_kafka_spark.operators.replay.ReplayOffsetRangesOperator` takes it, and pushes as XCom
     ``offsets`` the end of *every* partition, as the next ``since``.
 

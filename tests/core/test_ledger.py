@@ -229,6 +229,32 @@ def test_a_topic_that_was_recreated_begins_anew() -> None:
     assert select([new, old], "payments") == []
 
 
+def test_what_went_to_a_target_that_was_recreated_is_no_longer_covered() -> None:
+    """By what a later entry names, or by what the target's cluster has now. What is planned stays planned."""
+    to = [{"target_topic_ids": {"copy": of}, "target_topics": ["copy"]} for of in ("id-1", "id-2")]
+    old, new = delivery("a", "orders:0:0:10", **to[0]), delivery("b", "orders:0:0:4", **to[1])
+    unknown = delivery("c", "orders:0:6:8")
+    retried = delivery("d", "orders:0:10:12", **to[0], state="partial", planned_ranges=["orders:0:10:20"])
+
+    assert select([old, new, unknown], "orders") == [new, unknown]
+    assert select([old, unknown], "orders") == [old, unknown]
+    assert select([old, unknown], "orders", target_ids={"copy": "id-2"}) == [unknown]
+    assert select([old, unknown], "orders", target_ids={"copy": None}) == []
+    assert kinds(coverage(select([retried, new], "orders"))) == ["0:0-4 covered", "0:4-10 gap", "0:10-20 running"]
+
+
+def test_of_several_targets_each_must_still_be_there_that_counts() -> None:
+    """Nobody knows in which of them a record is."""
+    ids = {"target_topics": ["eu", "us"], "target_topic_ids": {"eu": "id-1", "us": "id-1"}}
+    both = delivery("a", "orders:0:0:10", **ids)
+    now = {"us": "id-2"}
+
+    assert select([both], "orders", target_ids=now) == []
+    assert select([both], "orders", target_ids=now, target_topic="eu") == [both]
+    mapped = delivery("a", "orders:0:0:10", **ids, topic_map={"orders": "eu", "payments": "us"})
+    assert select([mapped], "orders", target_ids=now) == [mapped]
+
+
 def test_servers_of_one_cluster_are_one_source_and_clusters_are_not_mixed() -> None:
     one = delivery("a", "orders:0:0:10")
     same = delivery("b", "orders:0:10:20", source="broker-9:9092")

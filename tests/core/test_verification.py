@@ -32,8 +32,11 @@ _PLAN = ReplayPlan(
     ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:7:7", "orders:2:5:9"]),
     missing=(MissingRange(OffsetRange("orders", 0, 0, 3), "aged out"),),
     spark_partitions=2,
+    topic_ids={"orders": "id-1"},
+    target_ids={"copy": "id-2"},
     warnings=("mind this",),
 )
+_MISSING = {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3}
 _KEEP_ALL = Transform(topic="copy")
 
 
@@ -216,33 +219,36 @@ def test_a_record_that_is_there_and_was_not_read_is_an_error() -> None:
 
 def _counted(partition: int, start: int, until: int, read: int, written: int) -> dict[str, Any]:
     offsets = {"topic": "orders", "partition": partition, "from_offset": start, "until_offset": until}
-    return {**offsets, "records_read": read, "records_written": written}
+    return {**offsets, "records_read": read, "records_written": written, "topic_id": "id-1"}
 
 
 def test_the_result_of_a_run_is_as_documented() -> None:
     """Plain JSON with every range, idle ones too, in order; the names are the public contract."""
     written_to = (OffsetRange("copy", 0, 3, 14),)
     report = _report(
-        (8, 7), delivered_before=2, bytes_written=1_234, target_ranges=written_to, warnings=("the job says",)
+        (8, 7),
+        delivered_before=2,
+        bytes_written=1_234,
+        target_ranges=written_to,
+        target_ids={"copy": "id_3"},
+        warnings=("the job says",),
     )
     result = result_of_run(report, _PLAN, ("look here",))
 
     assert result == {
         "version": 1,
         "run_id": _RUN,
-        "source_topic_ids": {},
+        "source_topic_ids": {"orders": "id-1"},
         "ranges": [_counted(0, 0, 10, 8, 7), _counted(1, 7, 7, 0, 0), _counted(2, 5, 9, 4, 4)],
         "records_read": 12,
         "records_written": 11,
         "gaps": 2,
         "duplicates": 0,
         "missing": 3,
-        "missing_ranges": [
-            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3, "reason": "aged out"}
-        ],
+        "missing_ranges": [{**_MISSING, "reason": "aged out", "topic_id": "id-1"}],
         "delivered_before": 2,
         "target_topics": ["copy"],
-        "target_ranges": [{"topic": "copy", "partition": 0, "from_offset": 3, "until_offset": 14}],
+        "target_ranges": [{"topic": "copy", "partition": 0, "from_offset": 3, "until_offset": 14, "topic_id": "id/3"}],
         "batches_passed": 0,
         "bytes_written": 1_234,
         "application_id": "local-1",
@@ -272,6 +278,11 @@ def test_an_expression_as_target_names_no_topic(result_of: Any) -> None:
     assert result_of(replace(_PLAN, target=Target(None, "topic")), _RUN)["target_topics"] == []
 
 
+def _planned(partition: int, start: int, until: int) -> dict[str, Any]:
+    offsets = {"topic": "orders", "partition": partition, "from_offset": start, "until_offset": until}
+    return {**offsets, "planned_records": until - start, "topic_id": "id-1"}
+
+
 def test_the_result_of_a_plan_only_run_is_as_documented() -> None:
     """The plan in the shape of a result: planned records in place of counts, what is missing and why."""
     result = result_of_plan(_PLAN, _RUN, _KEEP_ALL)
@@ -280,16 +291,10 @@ def test_the_result_of_a_plan_only_run_is_as_documented() -> None:
         "version": 1,
         "state": "planned",
         "run_id": _RUN,
-        "ranges": [
-            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 10, "planned_records": 10},
-            {"topic": "orders", "partition": 1, "from_offset": 7, "until_offset": 7, "planned_records": 0},
-            {"topic": "orders", "partition": 2, "from_offset": 5, "until_offset": 9, "planned_records": 4},
-        ],
+        "ranges": [_planned(0, 0, 10), _planned(1, 7, 7), _planned(2, 5, 9)],
         "planned_records": 14,
         "missing": 3,
-        "missing_ranges": [
-            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3, "reason": "aged out"}
-        ],
+        "missing_ranges": [{**_MISSING, "reason": "aged out", "topic_id": "id-1"}],
         "spark_partitions": 2,
         "target_topics": ["copy"],
         "digest": _PLAN.digest,

@@ -260,6 +260,22 @@ def test_runs_of_an_earlier_topic_of_the_same_name_are_left_out(engine: Chromium
     assert _run(engine, body, events) == [1, "50", "60"]
 
 
+def test_what_went_to_an_earlier_target_of_the_same_name_is_not_covered(engine: Chromium) -> None:
+    """An entry of an older version does not say which it wrote to, and counts."""
+    events = [
+        event(ledger("r1", ["orders:0:0:100"], target_topic_ids={"orders_copy": "old"}), hours_ago=3),
+        event(ledger("r2", ["orders:0:50:60"], target_topic_ids={"orders_copy": "new"}), hours_ago=2),
+        event(ledger("r3", ["orders:0:70:80"]), hours_ago=1),
+    ]
+    (pair,) = _run(engine, _PAIRS, {"events": events})
+
+    assert [(*s[:2], s[2]) for s in pair["lanes"][0][1:]] == [
+        ("50", "60", "covered"),
+        ("60", "70", "gap"),
+        ("70", "80", "covered"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("params", "expected"),
     [

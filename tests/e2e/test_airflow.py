@@ -192,7 +192,7 @@ def _check_result(result: dict[str, Any]) -> None:
     counts = {"version": 1, "records_read": PER_HOUR, "records_written": PER_HOUR, "duplicates": 0, "missing": 0}
     assert {name: result[name] for name in counts} == counts
     assert [set(r) for r in result["ranges"]] == [
-        {"topic", "partition", "from_offset", "until_offset", "records_read", "records_written"}
+        {"topic", "partition", "from_offset", "until_offset", "records_read", "records_written", "topic_id"}
     ] * 4
     assert result["target_topics"] == ["orders_copy"]
     assert result["application_id"].startswith("local-")

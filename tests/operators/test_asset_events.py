@@ -31,12 +31,25 @@ ENTRY = entry(
     "orders:0:100:200",
     target=SERVER,
     target_topics=["eu", "us"],
+    target_topic_ids={"eu": "id-7", "us": "id-8"},
     target_ranges=[EU, US],
     segments=[{"target_topic": "eu"}, {"target_topic": "us"}],
 )
 IN_EU, IN_US = Asset(f"kafka://{SERVER}/eu"), Asset(f"kafka://{SERVER}/us")
-OF_EU = {**ENTRY, "target_topics": ["eu"], "target_ranges": [EU], "segments": [{"target_topic": "eu"}]}
-OF_US = {**ENTRY, "target_topics": ["us"], "target_ranges": [US], "segments": [{"target_topic": "us"}]}
+OF_EU = {
+    **ENTRY,
+    "target_topics": ["eu"],
+    "target_topic_ids": {"eu": "id-7"},
+    "target_ranges": [EU],
+    "segments": [{"target_topic": "eu"}],
+}
+OF_US = {
+    **ENTRY,
+    "target_topics": ["us"],
+    "target_topic_ids": {"us": "id-8"},
+    "target_ranges": [US],
+    "segments": [{"target_topic": "us"}],
+}
 
 
 def events(context: dict[str, Any], task: Any) -> dict[str, Any]:
@@ -189,8 +202,8 @@ def test_a_function_has_the_entries_of_all_operators_that_it_calls() -> None:
     assert found[IN_EU.name] == {**OF_EU, "more": [again]}
     assert announced_ranges([found[IN_EU.name]]) == [EU]
     assert uncovered([found[COPIES.name]], "orders", window=["orders:0:90:210"]) == [
-        {"topic": "orders", "partition": 0, "from_offset": 90, "until_offset": 100},
-        {"topic": "orders", "partition": 0, "from_offset": 200, "until_offset": 210},
+        {"topic": "orders", "partition": 0, "from_offset": 90, "until_offset": 100, "topic_id": "id-1"},
+        {"topic": "orders", "partition": 0, "from_offset": 200, "until_offset": 210, "topic_id": "id-1"},
     ]
 
 

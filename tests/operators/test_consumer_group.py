@@ -24,8 +24,9 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetRecreatedError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.segments import Segment
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators import consumer_group
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
@@ -366,6 +367,46 @@ def test_a_target_that_is_recreated_while_it_is_read_is_noticed(scene: Scene, mo
     with pytest.raises(TargetRecreatedError):
         scene.translate()
     assert scene.committed() == {}
+
+
+def test_results_of_an_earlier_target_do_not_hide_those_of_the_new_one(scene: Scene) -> None:
+    """The first target had the records in the order of the source, and the new one has the first half last."""
+
+    def result_of(*segments: tuple[int, int]) -> dict[str, Any]:
+        with KafkaHook() as hook:
+            now = hook.state([scene.source, scene.target])
+        source_id, target_id = (now.topic(name).topic_id for name in (scene.source, scene.target))
+        found = [
+            Segment(OffsetRange(scene.source, 0, at, at + 5), OffsetRange(scene.target, 0, to, to + 5))
+            for at, to in segments
+        ]
+        return {
+            "segments": [segment.to_dict() for segment in found],
+            "source_topic_ids": {scene.source: source_id},
+            "evidence": {"target_ids": {scene.target: target_id}, "source_cluster_id": now.cluster_id},
+        }
+
+    scene.produce({0: 10})
+    scene.commit({0: 5, 1: 0})
+    old = result_of((0, 0), (5, 5))
+    scene.kafka.delete_topic(scene.target)
+    scene.kafka.create_topic(scene.target, 2)
+    scene.kafka.produce(scene.target, [Record(b"k", b"v", partition=0)] * 10)
+    new = result_of((5, 0), (0, 5))
+
+    moved = scene.translate(of=[old, new])
+
+    assert [p["new"] for p in moved["partitions"]] == [0, 0]
+    assert [w for w in moved["warnings"] if "left out" in w and f"{scene.target!r} has another id" in w]
+    with pytest.raises(AirflowFailException, match="none was found"):
+        scene.translate(of=old)
+    # Nor do those of an earlier source lead to the records of this one.
+    scene.kafka.delete_topic(scene.source)
+    scene.kafka.create_topic(scene.source, 2)
+    scene.produce({0: 10})
+    scene.commit({0: 5, 1: 0})
+    with pytest.raises(AirflowFailException, match="none was found"):
+        scene.translate(of=[new])
 
 
 def test_topics_are_those_that_the_group_has_committed(scene: Scene, topic: TopicFactory) -> None:

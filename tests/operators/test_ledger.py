@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.bare_ranges import bare
 from tests.in_process_jobs import InProcessSpark
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -66,8 +67,8 @@ def test_a_delivery_is_an_event_that_says_what_was_read(
     assert extra["bytes_written"] == result["bytes_written"] == 8
     assert (extra["source"], extra["filtered"], extra["missing_ranges"]) == (kafka.bootstrap_servers, False, [])
     assert extra["source_cluster_id"] == extra["target_cluster_id"] != ""
-    assert set(extra["source_topic_ids"]) == {source}
-    assert uncovered([extra], source, window=[f"{source}:0:0:5", f"{source}:1:0:5"]) == [
+    assert (set(extra["source_topic_ids"]), set(extra["target_topic_ids"])) == ({source}, set(result["target_topics"]))
+    assert bare(uncovered([extra], source, window=[f"{source}:0:0:5", f"{source}:1:0:5"])) == [
         {"topic": source, "partition": 0, "from_offset": 0, "until_offset": 1},
         {"topic": source, "partition": 0, "from_offset": 4, "until_offset": 5},
     ]

@@ -326,6 +326,27 @@ or a `source_conn_id` that leads to another cluster, ends a retry with `DataLoss
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
 Clear the task to copy what is there now, or pass `fail_on_data_loss=False`
   tests/operators/test_bounded_copy.py::test_a_recreated_topic_is_copied_from_its_beginning
+A result speaks of the topics that it was made of
+  tests/operators/test_crossed_results.py::test_ranges_are_of_the_topic_that_had_them
+`DataLossError`; with `fail_on_data_loss=False` all of it is in `missing_ranges`, and nothing is read in its place
+  tests/operators/test_crossed_results.py::test_ranges_are_of_the_topic_that_had_them
+  tests/operators/test_crossed_results.py::test_ranges_of_two_topics_of_one_name_are_refused
+`DataLossError`, or the topic counts from its beginning
+  tests/operators/test_crossed_results.py::test_a_sensor_does_not_count_from_the_offsets_of_another_topic
+`PlanOutdatedError`, also for the targets
+  tests/operators/test_plan.py::test_a_plan_that_no_longer_holds_copies_nothing
+`TopicRecreatedError`, also for the targets
+  tests/operators/test_crossed_results.py::test_an_audit_compares_no_other_topics
+its segments are left out, with a warning; records that only they lead to are missing
+  tests/operators/test_consumer_group.py::test_results_of_an_earlier_target_do_not_hide_those_of_the_new_one
+the entry does not count, also if its target was recreated
+  tests/operators/test_crossed_results.py::test_what_went_to_a_target_that_was_recreated_is_not_covered
+  tests/operators/test_crossed_results.py::test_the_command_asks_which_target_is_there_now
+Ranges that an author has written have no ids
+  tests/operators/test_crossed_results.py::test_a_result_of_an_older_version_is_taken_with_a_warning
+A result without ids, of an older version or of brokers that return none, is taken, with a warning
+  tests/operators/test_crossed_results.py::test_a_result_of_an_older_version_is_taken_with_a_warning
+  tests/operators/test_crossed_results.py::test_an_audit_of_an_older_result_says_what_is_not_checked
 
 # Streams
 with the same counts, the same header and the same proof

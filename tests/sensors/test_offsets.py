@@ -42,6 +42,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger
 from tests.airflow_fakes import TaskInstance, Variables, task_context
+from tests.bare_ranges import bare
 
 INTERVAL = 0.2
 #: The second line of a batch's file in a checkpoint of Spark's.
@@ -95,7 +96,7 @@ def test_what_is_new_is_ready_to_be_replayed(kafka: KafkaBroker, topic: TopicFac
 
     found = wait(KafkaNewRecordsSensor, ti, topics=[name], since={name: {"0": 7, "1": 10, "2": 0}})
 
-    assert found == [{"topic": name, "partition": 0, "from_offset": 7, "until_offset": 10}]
+    assert bare(found) == [{"topic": name, "partition": 0, "from_offset": 7, "until_offset": 10}]
     assert ti.pushed == {"offsets": {name: {"0": 10, "1": 10, "2": 0}}}
     context: Any = task_context()
     replay = ReplayOffsetRangesOperator(task_id="r", offset_ranges=found, target_topic=target, plan_only=True)
@@ -103,7 +104,7 @@ def test_what_is_new_is_ready_to_be_replayed(kafka: KafkaBroker, topic: TopicFac
     # What was pushed is the next since: nothing is new to it, and then only what comes.
     assert poke_once(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) is False
     kafka.produce(name, [Record(value=b"v", partition=2)])
-    assert wait(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"]) == [
+    assert bare(wait(KafkaNewRecordsSensor, topics=[name], since=ti.pushed["offsets"])) == [
         {"topic": name, "partition": 2, "from_offset": 0, "until_offset": 1}
     ]
 
@@ -254,7 +255,7 @@ def test_records_that_come_while_it_waits_end_the_wait(
                 assert (await asyncio.to_thread(hook.state, [name])).topic(name).partitions[0].last_stable == 0
             assert not waiting.done()
             await asyncio.to_thread(transaction.commit)
-        assert await waiting == [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 2}]
+        assert bare(await waiting) == [{"topic": name, "partition": 0, "from_offset": 0, "until_offset": 2}]
 
     asyncio.run(main())
 
@@ -277,8 +278,8 @@ def test_since_a_group_a_timestamp_or_a_checkpoint(kafka: KafkaBroker, topic: To
     sinces: list[tuple[Any, int]] = [(f"group:{group}", 15), (start + 8_500, 9), (str(tmp_path), 4), (not_yet, 0)]
     for since, first in sinces:
         expected = [{"topic": name, "partition": 0, "from_offset": first, "until_offset": 20}]
-        assert wait_by_poking(KafkaNewRecordsSensor, topics=[name], since=since) == expected
-        assert wait_in_triggerer(KafkaNewRecordsSensor, topics=[name], since=since) == expected
+        assert bare(wait_by_poking(KafkaNewRecordsSensor, topics=[name], since=since)) == expected
+        assert bare(wait_in_triggerer(KafkaNewRecordsSensor, topics=[name], since=since)) == expected
 
 
 @pytest.mark.broker
@@ -293,7 +294,7 @@ def test_fewer_records_are_enough_after_the_longest_wait(kafka: KafkaBroker, top
     young = {**common, "since": {name: {"0": 1}}, "max_wait_for_min": 300}
     assert poke_once(KafkaNewRecordsSensor, **young) is False
     assert poke_once(KafkaNewRecordsSensor, **common, since="earliest", max_wait_for_min=60)
-    assert wait_in_triggerer(KafkaNewRecordsSensor, **old) == [
+    assert bare(wait_in_triggerer(KafkaNewRecordsSensor, **old)) == [
         {"topic": name, "partition": 0, "from_offset": 1, "until_offset": 2}
     ]
     # It comes true by waiting alone.
@@ -376,7 +377,7 @@ def test_records_that_have_aged_out_fail_permanently(
     with pytest.raises(AirflowFailException, match=r"DataLossError.*4 to 10"):
         wait(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}})
     permitted = wait(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}}, fail_on_data_loss=False)
-    assert permitted == [{"topic": name, "partition": 0, "from_offset": 10, "until_offset": 20}]
+    assert bare(permitted) == [{"topic": name, "partition": 0, "from_offset": 10, "until_offset": 20}]
 
 
 _RECORDS = {"topics": ["orders"], "since": "earliest"}

@@ -17,10 +17,11 @@ from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 
-_VERSION = 1
+_VERSION = 2
 #: How many runs, and how many ranges of them, are remembered at most; those of the newest run always are.
 MAX_RUNS, MAX_RANGES = 50, 1_000
 LAST_RUN, LATEST = "last_run", "latest"
@@ -28,11 +29,15 @@ LAST_RUN, LATEST = "last_run", "latest"
 
 @dataclass(frozen=True, slots=True)
 class FoundByRun:
-    """What one run found, and the end of every partition then."""
+    """What one run found, and the end of every partition then.
+
+    :param topic_ids: of the topics that have the ranges, as far as known.
+    """
 
     run_id: str
     ranges: OffsetRanges
     offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class LastRun:
         return ConditionResult(
             True,
             f"This run has found {found.ranges.total:,} new records before, and returns the same ranges",
-            value=[r.to_dict() for r in found.ranges],
+            value=KnownTopics(found.topic_ids).dicts(found.ranges),
             xcoms={"offsets": by_topic(found.offsets)},
         )
 
@@ -107,7 +112,8 @@ class LastRun:
                 f"With since='last_run' one run at a time may look for new records; another one has found records of "
                 f"{twice[0]} meanwhile. Set max_active_runs=1 for the DAG. A retry finds what is new since then."
             )
-        runs = (*self.runs, FoundByRun(run_id, ranges, ends))[-MAX_RUNS:]
+        known = KnownTopics.of_ranges(result.value)
+        runs = (*self.runs, FoundByRun(run_id, ranges, ends, known.topic_ids))[-MAX_RUNS:]
         while len(runs) > 1 and sum(len(run.ranges) + len(run.offsets) for run in runs) > MAX_RANGES:
             runs = runs[1:]
         return replace(self, offsets={**self.offsets, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)

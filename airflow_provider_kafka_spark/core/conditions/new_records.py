@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.conditions.since import (
 )
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
 from airflow_provider_kafka_spark.core.resolve import MissingRange, first_left, raise_on_data_loss, resolve_start
@@ -90,7 +91,7 @@ class NewRecords:
             *self.scope.topics_or_pattern,
             timestamps=frozenset(timestamps if cutoff is None else timestamps | {cutoff}),
             retention=isinstance(since, SinceTimestamp),
-            identity=isinstance(since, SinceCheckpoint) or (isinstance(since, SinceOffsets) and bool(since.topic_ids)),
+            identity=True,
             group_id=since.group_id if isinstance(since, SinceGroup) else None,
             checkpoint_location=since.location if isinstance(since, SinceCheckpoint) else None,
         )
@@ -119,10 +120,11 @@ class NewRecords:
             enough = (
                 f", fewer than {self.min_records:,}, and the first is older than {(self.max_wait_ms or 0) / 1000:g} s"
             )
+        ids = {name: topic_id for name in topics if (topic_id := snapshot.topic(name).topic_id) is not None}
         return ConditionResult(
             True,
             f"{count:,} new records in {len(fresh)} of {len(partitions)} partitions{enough}",
-            value=[r.to_dict() for r in fresh],
+            value=KnownTopics(ids, snapshot.cluster.cluster_id).dicts(fresh),
             xcoms={"offsets": by_topic(ends)},
             warnings=tuple(f"{m.offset_range} is missing: {m.reason}" for m in missing),
         )

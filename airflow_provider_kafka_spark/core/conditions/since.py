@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp, read_json
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.parameters import check_group_id
 
@@ -175,7 +176,8 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
                 return SinceTimestamp(parse_timestamp(inner, "since"))
     ranges = value.get("ranges")
     if isinstance(ranges, (list, tuple)):
-        return replace(_after_ranges(ranges), topic_ids=_topic_ids(value.get(_TOPIC_IDS, {})))
+        after = _after_ranges(ranges)
+        return replace(after, topic_ids={**after.topic_ids, **_topic_ids(value.get(_TOPIC_IDS, {}))})
     if set(value) == {"offsets", _TOPIC_IDS}:
         return replace(_offsets(value["offsets"]), topic_ids=_topic_ids(value[_TOPIC_IDS]))
     return _offsets(value)
@@ -188,13 +190,15 @@ def _offsets(value: Mapping[Any, Any]) -> SinceOffsets:
 
 def _after_ranges(values: Iterable[object]) -> SinceOffsets:
     ends: dict[TopicPartition, int] = {}
+    values = list(values)
     for value in values:
         r = OffsetRange.parse(value)
         ends[r.topic_partition] = max(r.until_offset, ends.get(r.topic_partition, 0))
     if not ends:
         # Every partition would count from its beginning, which is never intended for a task's result.
         raise BoundError("A list of ranges must name at least one; 'earliest' is everything that is there.")
-    return SinceOffsets(Bound(Earliest(), {partition: AtOffset(end) for partition, end in ends.items()}))
+    bound = Bound(Earliest(), {partition: AtOffset(end) for partition, end in ends.items()})
+    return SinceOffsets(bound, KnownTopics.of_ranges(values).topic_ids)
 
 
 def _topic_ids(value: object) -> Mapping[str, str]:

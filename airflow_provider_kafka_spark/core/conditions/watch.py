@@ -6,6 +6,7 @@ same event is sent again with the same number; no other event overlaps it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -18,6 +19,7 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQ
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics
 from airflow_provider_kafka_spark.core.ledger import entries_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
@@ -75,7 +77,8 @@ class WatchState:
         """The pending event, as it is in the asset event."""
         if self.pending is None:
             return None
-        return {key: value for key, value in encode(self.pending, STATE_VERSION).items() if key != "offsets"}
+        event = {key: value for key, value in encode(self.pending, STATE_VERSION).items() if key != "offsets"}
+        return {**event, "ranges": KnownTopics(self.topic_ids).marked(event["ranges"])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,8 @@ def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
     """The offset ranges of a run's asset events, ready for ``ReplayOffsetRangesOperator``.
 
     A watcher's event has the ranges that it saw arrive in the watched topic. An operator's event has the ranges of the
-    target that it wrote. A range of two events counts once.
+    target that it wrote. A range of two events counts once. Each has the ``topic_id`` of its event, which a replay
+    compares.
 
     :param events: ``triggering_asset_events[asset]``, or what is in their ``extra``.
     :raises BoundError: if one of them is not from a watcher or an operator of this package.
@@ -199,7 +203,14 @@ def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
                 f"got the extra {extra!r}. Does anything else update the asset?"
             )
         ranges += chain.from_iterable(found)
-    return [r.to_dict() for r in OffsetRanges.parse(ranges, merge_overlaps=True).merge()]
+    groups: dict[str, list[Any]] = defaultdict(list)
+    for r in ranges:
+        groups[f"{r.get(TOPIC_ID)} {r.get(CLUSTER_ID)}" if isinstance(r, Mapping) else ""].append(r)
+    return [
+        announced
+        for of_ids in groups.values()
+        for announced in KnownTopics.of_ranges(of_ids).dicts(OffsetRanges.parse(of_ids, merge_overlaps=True).merge())
+    ]
 
 
 def _ranges_of(extra: object) -> Any:

@@ -288,6 +288,7 @@ def _start_of(
                 unknown,
                 f"the topic was deleted and recreated (id {topic_id}, now {topic.topic_id}); the stream had read "
                 f"the old one up to offset {finished}",
+                topic_id,
             )
         ]
     if finished > state.high_watermark:

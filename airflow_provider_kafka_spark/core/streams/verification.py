@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.verification import (
     faults_of_counts,
     faults_of_segments,
     raise_if_mismatched,
-    range_result,
+    range_results,
     result_of_plan,
     result_of_run,
 )
@@ -107,7 +107,7 @@ def result_of_stream(
     """
     return {
         **result_of_run(report, plan, warnings),
-        "ranges": [range_result(r, plan.target.dead_letters) for r in report.ranges],
+        "ranges": range_results(report.ranges, plan),
         "batches": [_batch_result(b) for b in report.batches],
         "unfinished": stream_plan.uncommitted.format(),
         "added_partitions": list(map(str, stream_plan.added)),

@@ -33,6 +33,18 @@ def new(held: BrokerSnapshot, **parameters: Any) -> ConditionResult:
     return NewRecords.parse(**{"topics": ["orders"], **parameters}).check(held, NOW)
 
 
+def test_a_range_says_of_which_topic_it_is() -> None:
+    """A later position by it is compared too. Without ids of topics it says of which cluster it is."""
+    held = {"orders": [state(0, 20)]}
+    value = new(snapshot(held, ids={"orders": "old"}), since="earliest").value
+
+    assert NewRecords.parse(topics=["orders"], since="earliest").query(NOW).identity
+    assert [r["topic_id"] for r in value] == ["old"]
+    assert [r["cluster_id"] for r in new(snapshot(held), since="earliest").value] == ["cluster"]
+    with pytest.raises(DataLossError, match=r"deleted and recreated \(id old, now new\)"):
+        new(snapshot({"orders": [state(0, 30)]}, ids={"orders": "new"}), since=value)
+
+
 @pytest.mark.parametrize(
     ("since", "expected"),
     [

@@ -202,6 +202,21 @@ def test_the_ranges_of_a_run_are_those_of_all_its_events() -> None:
     assert announced_ranges(e.extra for e in events) == announced_ranges(events)
 
 
+def test_an_announced_range_says_of_which_topic_it_is() -> None:
+    """Ranges of a topic that was recreated between two events are not united with those of the new one."""
+    before = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}, ids={"orders": "old"}))
+    old = evaluate(watch(), before, snapshot({"orders": [state(0, 23)]}, ids={"orders": "old"}))
+    new = evaluate(watch(), old.acknowledged(), snapshot({"orders": [state(0, 22)]}, ids={"orders": "new"}))
+
+    found = announced_ranges([{"payload": old.event()}, {"payload": new.event()}, {"payload": new.event()}])
+
+    offsets = {"topic": "orders", "partition": 0}
+    assert found == [
+        {**offsets, "from_offset": 20, "until_offset": 23, "topic_id": "old"},
+        {**offsets, "from_offset": 0, "until_offset": 22, "topic_id": "new"},
+    ]
+
+
 def test_the_ranges_of_our_operators_events_are_those_of_the_target() -> None:
     """Where a copy wrote, so that a DAG that is scheduled by the copied topic knows what to read."""
 

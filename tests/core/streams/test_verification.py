@@ -29,8 +29,11 @@ _PLAN = ReplayPlan(
     target=Target("copy"),
     ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:7:7"]),
     missing=(MissingRange(OffsetRange("orders", 0, 0, 3), "aged out"),),
+    topic_ids={"orders": "id-1"},
+    target_ids={"copy": "id-2"},
     warnings=("mind this",),
 )
+_MISSING = {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3}
 _KEEP_ALL = Transform(topic="copy")
 _BOTH = (RangeReport(OffsetRange("orders", 0, 0, 10), 10, 10), RangeReport(OffsetRange("orders", 1, 7, 7), 0, 0))
 
@@ -171,7 +174,7 @@ _BATCH = {"seconds": 1.235, "replayed": False, "delivered_before": 0}
 
 def _counted(partition: int, start: int, until: int, read: int, written: int) -> dict[str, Any]:
     offsets = {"topic": "orders", "partition": partition, "from_offset": start, "until_offset": until}
-    return {**offsets, "records_read": read, "records_written": written}
+    return {**offsets, "records_read": read, "records_written": written, "topic_id": "id-1"}
 
 
 def test_the_result_has_all_of_a_run() -> None:
@@ -187,15 +190,13 @@ def test_the_result_has_all_of_a_run() -> None:
         "version": 1,
         "run_id": _STREAM,
         "ranges": [_counted(0, 0, 10, 8, 6), _counted(1, 7, 7, 0, 0)],
-        "source_topic_ids": {},
+        "source_topic_ids": {"orders": "id-1"},
         "records_read": 8,
         "records_written": 6,
         "gaps": 2,
         "duplicates": 2,
         "missing": 3,
-        "missing_ranges": [
-            {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3, "reason": "aged out"}
-        ],
+        "missing_ranges": [{**_MISSING, "reason": "aged out", "topic_id": "id-1"}],
         "delivered_before": 1,
         "batches": [
             {**_BATCH, "batch": 4, "records_read": 1, "records_written": 1, "replayed": True, "delivered_before": 1},
