@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
 
@@ -23,6 +23,9 @@ SMALLEST_EPOCH_MS = 10**11
 _LARGEST_EPOCH_MS = 10**14
 
 _EPOCH_TEXT = re.compile(r"-?[0-9]{1,30}")
+
+#: Beside the partitions of a topic.
+_TOPIC_ID = "topic_id"
 
 Side = Literal["start", "end", "stream start"]
 
@@ -61,10 +64,12 @@ class Bound:
     :param default: what holds for every partition that is not named.
     :param by_partition: requested offsets of single partitions; without a default, every selected partition must be
         named.
+    :param topic_ids: of the topics that the offsets are of, as far as they are said.
     """
 
     default: RequestedOffset | None
     by_partition: Mapping[TopicPartition, RequestedOffset]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def everywhere(cls, requested: RequestedOffset) -> Bound:
@@ -81,7 +86,7 @@ class Bound:
             )
         return requested
 
-    def to_json(self) -> str | int | dict[str, dict[str, int]]:
+    def to_json(self) -> str | int | dict[str, dict[str, Any]]:
         """One form for each meaning, as plain JSON; :func:`parse_start` reads it back.
 
         >>> parse_start("2026-11-20T11:00:00+01:00", "starting_offsets").to_json()
@@ -93,7 +98,9 @@ class Bound:
             return self.default.epoch_ms
         if self.default is not None:
             return "latest" if isinstance(self.default, Latest) else "earliest"
-        return by_topic({p: _number_of(bound) for p, bound in self.by_partition.items()})
+        offsets = by_topic({p: _number_of(bound) for p, bound in self.by_partition.items()})
+        ids = {name: {_TOPIC_ID: topic_id} for name, topic_id in self.topic_ids.items()}
+        return {name: {**of_topic, **ids.get(name, {})} for name, of_topic in offsets.items()}
 
 
 def parse_start(value: object, name: str) -> Bound:
@@ -129,7 +136,8 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
     >>> parse_bound({"orders": {"0": 23, "1": -2}}, "start").requested_for(TopicPartition("orders", 0))
     AtOffset(offset=23)
 
-    :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text.
+    :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text. A topic may have a
+        ``topic_id`` beside its partitions, as a sensor returns it.
     :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a
         stream can start anywhere.
     :param name: what the message should call it, where it is neither ``starting_offsets`` nor ``ending_offsets``.
@@ -160,6 +168,7 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
     if not isinstance(value, Mapping) or not value:
         raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
     by_partition: dict[TopicPartition, RequestedOffset] = {}
+    ids: dict[str, str] = {}
     for topic, partitions in value.items():
         if not isinstance(partitions, Mapping):
             raise BoundError(
@@ -167,11 +176,14 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
                 f"got {partitions!r} for topic {topic!r}."
             )
         for partition, offset in partitions.items():
+            if partition == _TOPIC_ID and isinstance(offset, str):
+                ids[topic] = offset
+                continue
             topic_partition = TopicPartition(topic, _parse_partition(partition, name, topic))
             if topic_partition in by_partition:
                 raise BoundError(f"{name} names {topic_partition} twice. Name each partition once.")
             by_partition[topic_partition] = _parse_offset(offset, side, name, topic_partition)
-    return Bound(None, by_partition)
+    return Bound(None, by_partition, ids)
 
 
 def parse_timestamp(value: object, name: str) -> int:

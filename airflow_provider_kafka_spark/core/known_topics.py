@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
-from airflow_provider_kafka_spark.core.offset_range import COUNT_KEYS, OffsetRange
+from airflow_provider_kafka_spark.core.offset_range import COUNT_KEYS, OffsetRange, TopicPartition, by_topic
 
 #: Keys of a range in a result: the id of its topic, or of its cluster if brokers return no ids of topics.
 TOPIC_ID, CLUSTER_ID = "topic_id", "cluster_id"
@@ -98,6 +98,15 @@ class KnownTopics:
         """The same, of ranges."""
         return self.marked(r.to_dict() for r in ranges)
 
+    def offsets(self, offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, Any]]:
+        """Offsets as a task returns them: by topic and partition, and what they are of.
+
+        >>> KnownTopics({"orders": "id-1"}).offsets({TopicPartition("orders", 0): 23})
+        {'orders': {'0': 23, 'topic_id': 'id-1'}}
+        """
+        ids = {name: {TOPIC_ID: topic_id} for name, topic_id in self.topic_ids.items() if topic_id}
+        return {name: {**of_topic, **ids.get(name, {})} for name, of_topic in by_topic(offsets).items()}
+
     def changes(self, topics: Iterable[str], cluster: ClusterState) -> dict[str, str]:
         """Those of the topics that are others now, each with the reason.
 
@@ -131,6 +140,16 @@ class KnownTopics:
                 "result, or the brokers, do not say its topic id."
             )
         ]
+
+
+def offsets_in(value: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """The offsets that :meth:`KnownTopics.offsets` gave."""
+    return {
+        TopicPartition(topic, int(number)): offset
+        for topic, of_topic in value.items()
+        for number, offset in of_topic.items()
+        if number != TOPIC_ID
+    }
 
 
 def _id_of(value: Mapping[Any, Any], key: str) -> str:

@@ -98,8 +98,9 @@ def resolve_window(
     :raises PlanError: if an offset lies beyond the log.
     """
     partitions = selection.partitions(cluster)
-    _raise_if_unselected(starting, "starting_offsets", partitions)
-    _raise_if_unselected(ending, "ending_offsets", partitions)
+    for name, bound in (("starting_offsets", starting), ("ending_offsets", ending)):
+        _raise_if_unselected(bound, name, partitions)
+        _raise_if_of_others(bound, name, cluster)
     ranges: list[OffsetRange] = []
     missing: list[MissingRange] = []
     warnings: list[str] = []
@@ -350,6 +351,15 @@ def _raise_if_unselected(bound: Bound, name: str, partitions: tuple[TopicPartiti
         raise BoundError(
             f"{name} must name only partitions that are read; {', '.join(map(str, unknown))} is not among "
             f"{_shortened(partitions, str)}. Correct it, or add it to topics or assign."
+        )
+
+
+def _raise_if_of_others(bound: Bound, name: str, cluster: ClusterState) -> None:
+    changes = KnownTopics(bound.topic_ids).changes(bound.topic_ids, cluster)
+    if changes:
+        raise DataLossError(
+            f"{name} must be of the topics as they are now; {_shortened(tuple(changes.values()), str)}. So these "
+            "offsets hold other records. Let the sensor that found them look again, or leave topic_id out of them."
         )
 
 

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import Condition
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
-from airflow_provider_kafka_spark.core.conditions.last_run import LATEST, first_of, topic_ids_of
+from airflow_provider_kafka_spark.core.conditions.last_run import LATEST, first_of
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
@@ -242,8 +242,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
     def _done(self, context: Context, result: ConditionResult) -> Any:
         if first_of(self.since) is not None:
             store = self._store(context)
-            topic_ids = topic_ids_of(self._identified(), result.xcoms["offsets"])
-            store.save(store.load().after(store.run_id, result, topic_ids))
+            store.save(store.load().after(store.run_id, result))
         return super()._done(context, result)
 
     def _store(self, context: Context) -> LastRunStore:
@@ -276,8 +275,8 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
 class KafkaTimestampReachedSensor(KafkaOffsetsSensor):
     """Wait until every partition has a record at or after a moment, so that a window which ends there is complete.
 
-    The task returns the offset of that record for every partition, ``{"orders": {"0": 1200}}``, as ``ending_offsets``
-    takes it.
+    The task returns the offset of that record for every partition, and the topic's id, as ``ending_offsets`` takes it:
+    ``{"orders": {"0": 1200, "topic_id": "..."}}``.
 
     .. warning::
         Kafka does not detect late records: a producer may still write an older timestamp after a newer one.

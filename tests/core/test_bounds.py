@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import date, datetime, timedelta, timezone
 
 import pytest
@@ -193,6 +194,16 @@ def test_reads_sparks_offsets(value: object, side: Side, expected: dict[str, Req
     assert bound.default is None
 
 
+def test_offsets_may_say_of_which_topic_they_are() -> None:
+    """As a sensor returns them; a topic may have that name."""
+    value = {"o": {"0": 23, "topic_id": "id"}, "topic_id": {"0": 1}}
+    bound = parse_bound(json.dumps(value), "start")
+
+    assert bound.topic_ids == {"o": "id"}
+    assert parse_bound(bound.to_json(), "start") == bound
+    assert bound.to_json() == value
+
+
 _REFUSED = [
     pytest.param(
         "latest", "start", ["starting_offsets='latest' would copy nothing", "'earliest'"], id="start-at-latest"
@@ -208,6 +219,7 @@ _REFUSED = [
     pytest.param('{"o": {"0": NaN}}', "start", ["got nan"], id="json-nan"),
     pytest.param({"o": {"x": 1}}, "start", ["partitions by number", "'x'", "'o'"], id="partition-as-word"),
     pytest.param({"o": {-1: 1}}, "start", ["partitions by number"], id="negative-partition-number"),
+    pytest.param({"o": {"topic_id": 7}}, "start", ["partitions by number", "'topic_id'"], id="number-as-topic-id"),
     pytest.param({"o": {True: 1}}, "start", ["partitions by number", "True"], id="boolean-partition"),
     pytest.param({"o": {1.0: 1}}, "start", ["partitions by number", "1.0"], id="float-partition"),
     pytest.param({"o": {"\u0661": 1}}, "start", ["partitions by number"], id="arabic-partition"),

@@ -29,13 +29,14 @@ from airflow_provider_kafka_spark.core.verification import result_of_run
 from airflow_provider_kafka_spark.coverage import main, uncovered
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.audit import planned_audit
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
-from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor
+from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor, KafkaTimestampReachedSensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.new_records import announced_ranges
-from tests.airflow_fakes import task_context
+from tests.airflow_fakes import TaskInstance, task_context
 from tests.operators.conftest import RecordingSpark
 from tests.test_coverage_command import Api, event
 from tests.test_coverage_command import api as api
@@ -246,6 +247,30 @@ def test_a_sensor_does_not_count_from_the_offsets_of_another_topic(world: World,
     sensor = KafkaNewRecordsSensor(task_id="sensor", topics=[name], since=since, poke_interval=1)
     with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and recreated"):
         sensor.poke(task_context())  # type: ignore[arg-type]
+
+
+def test_offsets_of_another_topic_bound_no_copy(world: World) -> None:
+    """Those that a sensor has returned, and those that it has pushed, which are a later start."""
+    ti = TaskInstance()
+    common: dict[str, Any] = {"topics": [world.source], "poke_interval": 1}
+    KafkaNewRecordsSensor(task_id="new", since="earliest", **common).poke(task_context(ti=ti))  # type: ignore[arg-type]
+    reached = KafkaTimestampReachedSensor(task_id="reached", timestamp=10**12, **common)
+    end: Any = reached.poke(task_context())  # type: ignore[arg-type]
+
+    def plan(**bounds: Any) -> dict[str, Any]:
+        given = {"topics": [world.source], "target_topic": world.elsewhere, "plan_only": True, **bounds}
+        return KafkaToKafkaBatchOperator(task_id="copy", **given).execute(task_context())  # type: ignore[arg-type]
+
+    assert plan(ending_offsets=end.xcom_value)["planned_records"] == 0
+    assert plan(starting_offsets=json.dumps(ti.pushed["offsets"]))["planned_records"] == 0
+    world.recreate(world.source)
+
+    for name, offsets in (("ending_offsets", end.xcom_value), ("starting_offsets", ti.pushed["offsets"])):
+        with pytest.raises(AirflowFailException, match=f"DataLossError: {name} must be of the topics as they are now"):
+            plan(**{name: offsets})
+    again = KafkaNewRecordsSensor(task_id="new", since=ti.pushed["offsets"], **common)
+    with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and recreated"):
+        again.poke(task_context())  # type: ignore[arg-type]
 
 
 def test_what_went_to_a_target_that_was_recreated_is_not_covered(world: World) -> None:

@@ -333,6 +333,8 @@ A result speaks of the topics that it was made of
   tests/operators/test_crossed_results.py::test_ranges_of_two_topics_of_one_name_are_refused
 `DataLossError`, or the topic counts from its beginning
   tests/operators/test_crossed_results.py::test_a_sensor_does_not_count_from_the_offsets_of_another_topic
+offsets of a sensor as `starting_offsets` or `ending_offsets`
+  tests/operators/test_crossed_results.py::test_offsets_of_another_topic_bound_no_copy
 `PlanOutdatedError`, also for the targets
   tests/operators/test_plan.py::test_a_plan_that_no_longer_holds_copies_nothing
 `TopicRecreatedError`, also for the targets

@@ -97,7 +97,7 @@ def test_what_is_new_is_ready_to_be_replayed(kafka: KafkaBroker, topic: TopicFac
     found = wait(KafkaNewRecordsSensor, ti, topics=[name], since={name: {"0": 7, "1": 10, "2": 0}})
 
     assert bare(found) == [{"topic": name, "partition": 0, "from_offset": 7, "until_offset": 10}]
-    assert ti.pushed == {"offsets": {name: {"0": 10, "1": 10, "2": 0}}}
+    assert ti.pushed == {"offsets": {name: {"0": 10, "1": 10, "2": 0, "topic_id": found[0]["topic_id"]}}}
     context: Any = task_context()
     replay = ReplayOffsetRangesOperator(task_id="r", offset_ranges=found, target_topic=target, plan_only=True)
     assert replay.execute(context)["planned_records"] == 3
@@ -319,6 +319,7 @@ def test_a_window_is_complete_when_every_partition_is_behind_it(
     found = wait(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=timedelta(seconds=30))
 
     # As ending_offsets of a copy takes it.
+    assert found[name].pop("topic_id")
     assert found == {name: {"0": 5, "1": 1, "2": 0}}
     said = capsys.readouterr().out
     assert f"{name}[1] (newest record" in said

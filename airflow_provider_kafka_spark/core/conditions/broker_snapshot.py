@@ -11,6 +11,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
 from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 
 
@@ -74,6 +75,14 @@ class BrokerSnapshot:
         """:raises KafkaSparkError: if its request failed."""
         self._raise_failure("topic", name)
         return self.cluster.topic(name)
+
+    def known(self, names: Collection[str]) -> KnownTopics:
+        """What the offsets of topics are of.
+
+        :raises KafkaSparkError: if the request for one of them failed.
+        """
+        ids = {name: topic_id for name in sorted(names) if (topic_id := self.topic(name).topic_id) is not None}
+        return KnownTopics(ids, self.cluster.cluster_id)
 
     def partitions(self, names: Collection[str]) -> dict[TopicPartition, PartitionState]:
         """:raises KafkaSparkError: if the request for one of them failed."""

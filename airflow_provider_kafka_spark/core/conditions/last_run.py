@@ -6,7 +6,7 @@ try that died after it was stored, and a clear of one of these runs, find the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.known_topics import TOPIC_ID, KnownTopics, offsets_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 
@@ -79,32 +79,29 @@ class LastRun:
         """At the end of the topics, as if a run had found all that is there. What does not exist yet is new later."""
         topics = selection.matching(snapshot.names)
         ends = {p: rules.end_of(state) for p, state in snapshot.partitions(topics).items()}
-        return replace(self, offsets=ends, topic_ids=topic_ids_of(snapshot, topics))
+        return replace(self, offsets=ends, topic_ids=snapshot.known(topics).topic_ids)
 
     def found_by(self, run_id: str) -> ConditionResult | None:
         """What this run has found before; None if it has found nothing yet."""
         found = next((run for run in self.runs if run.run_id == run_id), None)
         if found is None:
             return None
+        known = KnownTopics(found.topic_ids)
         return ConditionResult(
             True,
             f"This run has found {found.ranges.total:,} new records before, and returns the same ranges",
-            value=KnownTopics(found.topic_ids).dicts(found.ranges),
-            xcoms={"offsets": by_topic(found.offsets)},
+            value=known.dicts(found.ranges),
+            xcoms={"offsets": known.offsets(found.offsets)},
         )
 
-    def after(self, run_id: str, result: ConditionResult, topic_ids: Mapping[str, str]) -> LastRun:
+    def after(self, run_id: str, result: ConditionResult) -> LastRun:
         """This, with what a run has found.
 
-        :param topic_ids: of the topics now, as far as known.
         :raises ConcurrentRunsError: if another run has found some of it meanwhile.
         """
         ranges = OffsetRanges.parse(result.value)
-        ends = {
-            TopicPartition(topic, int(number)): end
-            for topic, of_topic in result.xcoms["offsets"].items()
-            for number, end in of_topic.items()
-        }
+        ends = offsets_in(result.xcoms["offsets"])
+        topic_ids = {name: str(of[TOPIC_ID]) for name, of in result.xcoms["offsets"].items() if TOPIC_ID in of}
         same = {r.topic for r in ranges if self.topic_ids.get(r.topic) in (None, topic_ids.get(r.topic))}
         twice = [r for r in ranges if r.topic in same and r.from_offset < self.offsets.get(r.topic_partition, 0)]
         if twice:
@@ -112,19 +109,10 @@ class LastRun:
                 f"With since='last_run' one run at a time may look for new records; another one has found records of "
                 f"{twice[0]} meanwhile. Set max_active_runs=1 for the DAG. A retry finds what is new since then."
             )
-        known = KnownTopics.of_ranges(result.value)
-        runs = (*self.runs, FoundByRun(run_id, ranges, ends, known.topic_ids))[-MAX_RUNS:]
+        runs = (*self.runs, FoundByRun(run_id, ranges, ends, topic_ids))[-MAX_RUNS:]
         while len(runs) > 1 and sum(len(run.ranges) + len(run.offsets) for run in runs) > MAX_RANGES:
             runs = runs[1:]
         return replace(self, offsets={**self.offsets, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)
-
-
-def topic_ids_of(snapshot: BrokerSnapshot, topics: Iterable[str]) -> dict[str, str]:
-    """The ids of topics, as far as brokers return them.
-
-    :raises KafkaSparkError: if the request for one of them failed.
-    """
-    return {name: topic_id for name in sorted(topics) if (topic_id := snapshot.topic(name).topic_id) is not None}
 
 
 def first_of(since: object) -> object | None:
@@ -145,7 +133,7 @@ def first_of(since: object) -> object | None:
     if not isinstance(since, Mapping) or set(since) != {LAST_RUN}:
         return None
     first: object = since[LAST_RUN]
-    if isinstance(first, Mapping) and first and all(str(key).isdecimal() for key in first):
+    if isinstance(first, Mapping) and first and all(str(key).isdecimal() or key == TOPIC_ID for key in first):
         # Offsets of a topic of this name.
         return None
     if first_of(first) is not None:

@@ -20,8 +20,7 @@ from airflow_provider_kafka_spark.core.conditions.since import (
 )
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
 from airflow_provider_kafka_spark.core.resolve import MissingRange, first_left, raise_on_data_loss, resolve_start
 
@@ -120,12 +119,12 @@ class NewRecords:
             enough = (
                 f", fewer than {self.min_records:,}, and the first is older than {(self.max_wait_ms or 0) / 1000:g} s"
             )
-        ids = {name: topic_id for name in topics if (topic_id := snapshot.topic(name).topic_id) is not None}
+        known = snapshot.known(topics)
         return ConditionResult(
             True,
             f"{count:,} new records in {len(fresh)} of {len(partitions)} partitions{enough}",
-            value=KnownTopics(ids, snapshot.cluster.cluster_id).dicts(fresh),
-            xcoms={"offsets": by_topic(ends)},
+            value=known.dicts(fresh),
+            xcoms={"offsets": known.offsets(ends)},
             warnings=tuple(f"{m.offset_range} is missing: {m.reason}" for m in missing),
         )
 

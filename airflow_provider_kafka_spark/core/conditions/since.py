@@ -179,13 +179,14 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
         after = _after_ranges(ranges)
         return replace(after, topic_ids={**after.topic_ids, **_topic_ids(value.get(_TOPIC_IDS, {}))})
     if set(value) == {"offsets", _TOPIC_IDS}:
-        return replace(_offsets(value["offsets"]), topic_ids=_topic_ids(value[_TOPIC_IDS]))
+        offsets = _offsets(value["offsets"])
+        return replace(offsets, topic_ids={**offsets.topic_ids, **_topic_ids(value[_TOPIC_IDS])})
     return _offsets(value)
 
 
 def _offsets(value: Mapping[Any, Any]) -> SinceOffsets:
     bound = parse_bound(value, "start")
-    return SinceOffsets(Bound(Earliest(), bound.by_partition))
+    return SinceOffsets(Bound(Earliest(), bound.by_partition), bound.topic_ids)
 
 
 def _after_ranges(values: Iterable[object]) -> SinceOffsets:

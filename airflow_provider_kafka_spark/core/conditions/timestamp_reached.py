@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.bounds import iso, parse_timestamp
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.parameters import milliseconds
 
 
@@ -48,7 +48,10 @@ class TimestampReached:
 
     def query(self, now_ms: int) -> BrokerQuery:  # noqa: ARG002 - as the others
         return BrokerQuery(
-            *self.scope.topics_or_pattern, timestamps=frozenset({self.epoch_ms}), newest=self.idle_ms is not None
+            *self.scope.topics_or_pattern,
+            timestamps=frozenset({self.epoch_ms}),
+            newest=self.idle_ms is not None,
+            identity=True,
         )
 
     def check(self, snapshot: BrokerSnapshot, now_ms: int) -> ConditionResult:  # noqa: ARG002 - as the others
@@ -78,7 +81,7 @@ class TimestampReached:
         return ConditionResult(
             True,
             f"All {len(ends)} partitions have reached {iso(self.epoch_ms)}",
-            value=by_topic(ends),
+            value=snapshot.known(topics).offsets(ends),
             warnings=tuple(
                 f"{text} is idle for {(self.idle_ms or 0) / 1000:g} s and counts as complete; a record before "
                 f"{iso(self.epoch_ms)} that arrives there later is late."

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQ
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
-from airflow_provider_kafka_spark.core.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics
+from airflow_provider_kafka_spark.core.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics, offsets_in
 from airflow_provider_kafka_spark.core.ledger import entries_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
@@ -151,7 +151,7 @@ class Watch:
         if not result.met:
             return after, tuple(notes)
         warnings = [*notes, *result.warnings]
-        ends = decode(dict[TopicPartition, int], result.xcoms["offsets"])
+        ends = offsets_in(result.xcoms["offsets"])
         pending = PendingEvent(before.number + 1, tuple(map(OffsetRange.parse, result.value)), tuple(warnings), ends)
         return replace(after, pending=pending), tuple(warnings)
 

@@ -15,11 +15,15 @@ from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsE
 ORDERS = Selection(["orders"], None, None)
 
 
-def found(start: int, end: int, topic: str = "orders", partitions: int = 1) -> ConditionResult:
+def found(
+    start: int, end: int, topic: str = "orders", partitions: int = 1, topic_id: str | None = None
+) -> ConditionResult:
+    """:param topic_id: of the topic, as far as brokers return it."""
+    known = {} if topic_id is None else {"topic_id": topic_id}
     ranges = [
-        {"topic": topic, "partition": p, "from_offset": start, "until_offset": end} for p in range(partitions)
+        {"topic": topic, "partition": p, "from_offset": start, "until_offset": end, **known} for p in range(partitions)
     ] * (start < end)
-    offsets = {topic: {str(p): end for p in range(partitions)}}
+    offsets = {topic: {**{str(p): end for p in range(partitions)}, **known}}
     return ConditionResult(True, "found", ranges, {"offsets": offsets})
 
 
@@ -31,27 +35,28 @@ def test_each_run_begins_where_the_last_one_ended_and_finds_the_same_again() -> 
     state = LastRun()
     assert state.since("earliest", ORDERS) == "earliest"
     for number in range(3):
-        state = stored(state.after(f"run-{number}", found(10 * number, 10 * number + 10), {"orders": "id"}))
+        state = stored(state.after(f"run-{number}", found(10 * number, 10 * number + 10, topic_id="id")))
 
     assert state.since("earliest", ORDERS) == {"offsets": {"orders": {"0": 30}}, "source_topic_ids": {"orders": "id"}}
     assert parse_since(state.since("earliest", ORDERS)).to_json() == state.since("earliest", ORDERS)
     again = state.found_by("run-1")
     assert again is not None
-    assert (again.value, again.xcoms) == (found(10, 20).value, found(10, 20).xcoms)
+    second = found(10, 20, topic_id="id")
+    assert (again.value, again.xcoms) == (second.value, second.xcoms)
     assert state.found_by("run-9") is None
 
 
 def test_what_another_run_has_found_meanwhile_is_not_found_twice() -> None:
-    state = LastRun().after("first", found(0, 10), {"orders": "id"})
+    state = LastRun().after("first", found(0, 10, topic_id="id"))
 
     with pytest.raises(ConcurrentRunsError, match=r"max_active_runs=1"):
-        state.after("second", found(5, 12), {"orders": "id"})
+        state.after("second", found(5, 12, topic_id="id"))
 
 
 def test_a_recreated_topic_begins_anew_and_a_topic_that_is_left_out_stays() -> None:
-    state = LastRun().after("first", found(0, 10), {"orders": "id"})
-    state = state.after("second", found(0, 7, "payments"), {"payments": "other"})
-    state = state.after("third", found(0, 3), {"orders": "new"})
+    state = LastRun().after("first", found(0, 10, topic_id="id"))
+    state = state.after("second", found(0, 7, "payments", topic_id="other"))
+    state = state.after("third", found(0, 3, topic_id="new"))
 
     assert state.since("earliest", ORDERS) == {"offsets": {"orders": {"0": 3}}, "source_topic_ids": {"orders": "new"}}
     both = state.since("earliest", Selection(None, "orders|pay.*", None))
@@ -61,18 +66,17 @@ def test_a_recreated_topic_begins_anew_and_a_topic_that_is_left_out_stays() -> N
 
 def test_the_ranges_of_a_run_keep_the_ids_of_their_topics() -> None:
     """Also where the topic is recreated before a clear returns them."""
-    result = found(0, 5)
-    marked = ConditionResult(True, "", [{**r, "topic_id": "old"} for r in result.value], result.xcoms)
-    state = LastRun().after("first", marked, {"orders": "old"})
+    result = found(0, 5, topic_id="old")
+    state = LastRun().after("first", result)
 
     again = LastRun.from_json(state.to_json(), "name").found_by("first")
 
     assert again is not None
-    assert again.value == marked.value
+    assert (again.value, again.xcoms) == (result.value, result.xcoms)
 
 
 def test_a_run_without_records_is_remembered_too() -> None:
-    state = LastRun().after("first", found(5, 5), {})
+    state = LastRun().after("first", found(5, 5))
 
     assert (state.found_by("first") or found(0, 1)).value == []
 
@@ -81,7 +85,7 @@ def test_a_run_without_records_is_remembered_too() -> None:
 def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int, runs: int) -> None:
     state = LastRun()
     for number in range(runs):
-        state = state.after(str(number), found(number, number + 1, partitions=partitions), {})
+        state = state.after(str(number), found(number, number + 1, partitions=partitions))
 
     assert len(state.runs) == max(1, min(MAX_RUNS, MAX_RANGES // (2 * partitions)))
     assert state.runs[-1].run_id == str(runs - 1)
@@ -97,6 +101,7 @@ def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int, runs: in
         ('{"last_run": "earliest"}', "earliest"),
         ("{", None),
         ({"last_run": {"0": 23}}, None),
+        ({"last_run": {"0": 23, "topic_id": "id"}}, None),
         ("earliest", None),
         ({"offsets": {"last_run": {"0": 1}}}, None),
     ],
