@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     ALLOW_CLIENT_CLASSES,
     CACHE_FOLDER,
     CLASS_ARCHIVE,
+    DEPLOYMENT,
     HTTP_HOSTS,
     MAVEN_REPOSITORY,
     TOKEN_ENDPOINT_HOSTS,
@@ -82,6 +83,7 @@ def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None
         CLASS_ARCHIVE,
         ALLOW_CLIENT_CLASSES,
         TOKEN_ENDPOINT_HOSTS,
+        DEPLOYMENT,
     )
 
     listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
