@@ -82,8 +82,8 @@ def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None
         HTTP_HOSTS,
         CLASS_ARCHIVE,
         ALLOW_CLIENT_CLASSES,
-        TOKEN_ENDPOINT_HOSTS,
         DEPLOYMENT,
+        TOKEN_ENDPOINT_HOSTS,
     )
 
     listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
