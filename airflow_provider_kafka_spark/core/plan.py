@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_provider_kafka_spark.core.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, TargetError
@@ -87,6 +88,7 @@ class ReplayPlan:
     :param partition_counts: number of partitions of each source topic at planning time.
     :param target_ends: end offset of each target partition at planning time. Earlier records are not from this run.
     :param target_ids: id of each target topic at planning time, if the broker returns it.
+    :param window: of timestamps, if the ranges were cut by one.
     :param spark_partitions: number of Spark tasks that read.
     :param warnings: what the author should know.
     """
@@ -100,6 +102,7 @@ class ReplayPlan:
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     target_ids: Mapping[str, str] = field(default_factory=dict)
+    window: TimeWindow | None = None
     spark_partitions: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -345,6 +348,7 @@ def make_plan(
         partition_counts=counts,
         target_ends=ends,
         target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},
+        window=resolved.window,
         spark_partitions=_count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order),
         warnings=(*resolved.warnings, *target_warnings),
     )

@@ -233,6 +233,7 @@ class PlannedCopy:
             delivery_parts=self.delivery_parts,
             goes_on=self.stream is not None,
             source_ids=dict(self.plan.topic_ids),
+            window=self.plan.window,
             is_retry=self.is_retry,
             former_run_ids=self.former_run_ids,
             adopts_run=self.adopts_run,

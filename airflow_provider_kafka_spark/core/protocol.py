@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from airflow_provider_kafka_spark.core.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text, encode
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
@@ -232,6 +233,7 @@ class JobRequest:
     :param delivery_parts: what decides which records are written and to where, by name, as far as the worker knows it.
     :param goes_on: this is a batch of a stream.
     :param source_ids: id of each source topic, as far as brokers return it.
+    :param window: of the plan; records of other times are counted, and copied.
     :param is_retry: an earlier try of this run may have delivered records.
     :param former_run_ids: of runs of the same task instance, whose marks count wherever they are.
     :param adopts_run: the worker may not know the run's id: it is that of the mark at the brokers, if there is one.
@@ -277,6 +279,7 @@ class JobRequest:
     delivery_parts: Mapping[str, str] = field(default_factory=dict)
     goes_on: bool = False
     source_ids: Mapping[str, str] = field(default_factory=dict)
+    window: TimeWindow | None = None
     is_retry: bool = False
     former_run_ids: tuple[str, ...] = ()
     adopts_run: bool = False
@@ -431,6 +434,7 @@ class JobReport:
     :param batches_passed: record batches of the source that this driver passed on as they were.
     :param bytes_written: of keys and values that this driver wrote, or of batches that it passed on; without rejected
         records. What a failed attempt of a Spark task wrote is not in it.
+    :param records_outside_window: of the records that this driver read, those whose time is outside of the window.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
     :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param may_have_duplicates: records may be in the target more than once, and no header tells which.
@@ -458,6 +462,7 @@ class JobReport:
     segments: tuple[Segment, ...] | None = None
     batches_passed: int = 0
     bytes_written: int = 0
+    records_outside_window: int = 0
     delivered_before: int = 0
     duplicates: int = 0
     may_have_duplicates: bool = False

@@ -44,11 +44,12 @@ class MissingRange:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRanges:
-    """The ranges to read, the missing ranges, and warnings for the author."""
+    """The ranges to read, the missing ranges, warnings for the author, and the window that the ranges were cut by."""
 
     ranges: OffsetRanges
     missing: tuple[MissingRange, ...] = ()
     warnings: tuple[str, ...] = ()
+    window: TimeWindow | None = None
 
 
 @dataclass(frozen=True, slots=True)

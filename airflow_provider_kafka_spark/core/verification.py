@@ -141,7 +141,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "duplicates": report.duplicates,
         "missing": sum(m.offset_range.size for m in plan.missing),
         "delivered_before": report.delivered_before,
-        "warnings": [*plan.warnings, *report.warnings, *warnings],
+        "warnings": [*plan.warnings, *report.warnings, *_mostly_outside(report, plan), *warnings],
         "target_topics": [name for name in report.target_topics if name != dead],
         "seconds": round(report.seconds, 3),
         "application_id": report.application_id,
@@ -153,8 +153,21 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         **({} if report.segments is None else {"segments": [s.to_dict() for s in report.segments]}),
         "batches_passed": report.batches_passed,
         "bytes_written": report.bytes_written,
+        **({} if plan.window is None else {"records_outside_window": report.records_outside_window}),
         "source_topic_ids": dict(plan.topic_ids),
     }
+
+
+def _mostly_outside(report: JobReport, plan: ReplayPlan) -> list[str]:
+    """A warning if most of what was read is of other times than the window."""
+    outside, read = report.records_outside_window, report.records_read
+    if plan.window is None or outside * 2 <= read:
+        return []
+    return [
+        f"{outside:,} of {read:,} records that were read have timestamps outside of the window. Either the log had not "
+        "reached the window when it, or one beside it, was planned, or its timestamps are far out of order. "
+        "exact_window=True leaves out records from outside; offsets cut a log without order."
+    ]
 
 
 def totals(result: Mapping[str, Any]) -> str:

@@ -148,6 +148,7 @@ def _report(
         segments=segments,
         batches_passed=sum(task.batches_passed for task in result.reports.values()),
         bytes_written=sum(task.bytes_written for task in result.reports.values()),
+        records_outside_window=sum(task.outside for task in result.reports.values()),
         delivered_before=before.total() + result.already_committed.total(),
         duplicates=remaining.before.duplicates,
         may_have_duplicates=remaining.repeats and not request.transform.has_provenance_headers,

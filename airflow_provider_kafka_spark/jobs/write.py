@@ -123,6 +123,8 @@ def _settings(
         preserve_timestamps=transform.preserve_timestamps,
         window_start_ms=transform.window_start_ms,
         window_end_ms=transform.window_end_ms,
+        counted_from_ms=None if request.window is None else request.window.start_ms,
+        counted_until_ms=None if request.window is None else request.window.end_ms,
         delivery_timeout_ms=delivery_timeout_ms + _MARGIN_MS,
         stall_timeout_ms=poll_timeout_ms(request.source_options),
         commit_records=COMMIT_RECORDS,

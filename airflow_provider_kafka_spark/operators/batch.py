@@ -170,6 +170,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
             cuts = WindowCuts(attempt.context, self.task_id, read)
             cluster = cuts.decide(cluster, selection.partitions(cluster), moments)
         resolved = resolve_window(selection, starting, ending, cluster, rules)
+        resolved = replace(resolved, window=window if moments and not records["exact_window"] else None)
         if window.start_ms is None or records["exact_window"]:
             return resolved, cluster
         kept = {name for name in names if cluster.topic(name).config.get(_TIMESTAMP_TYPE) != "LogAppendTime"}

@@ -411,6 +411,14 @@ BREAKAGES = (
         "found = {at: _found(cluster, p, at) for at in moments}",
         ["tests/operators/test_windows.py::test_every_record_is_in_exactly_one_window[equal]"],
     ),
+    Breakage(
+        "records-outside-of-a-window-not-counted",
+        "The job counts the records whose time is outside of the window.",
+        "airflow_provider_kafka_spark/jobs/writer/RecordCursor.java",
+        "return ms < countedFrom || ms >= countedUntil;",
+        "return ms < countedFrom && ms >= countedUntil;",
+        ["tests/operators/test_timestamps.py::test_records_from_outside_of_a_window_are_counted_and_copied"],
+    ),
     # clients
     Breakage(
         "marker-taken-for-a-record",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -42,6 +43,26 @@ def test_a_target_that_would_not_keep_them(
     copies = kafka.consume(target)
     assert [r.value for r in copies] == [b"2", b"1", b"0"]
     assert all((r.timestamp or 0) >= now for r in copies)
+
+
+@pytest.mark.parametrize("how", [{}, {"where": "value is not null"}, {"provenance": None}], ids=["", "sql", "batches"])
+def test_records_from_outside_of_a_window_are_counted_and_copied(
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path, how: dict[str, Any]
+) -> None:
+    """They lie between those of the window. That they are most of all is a warning."""
+    source, target = topic(suffix="source"), topic(suffix="target", config={"retention.ms": "-1"})
+    noon, hour = 1_700_000_000_000, 3_600_000
+    for at in [-1, 5, -9, -8, 2 * hour, 6, 7]:
+        kafka.produce(source, [Record(value=b"%d" % at, timestamp=noon + at)])
+    task = CopyTask(kafka, in_process_spark, tmp_path, [source], {"target_topic": target, **how})
+
+    first = task.clear(starting_timestamp=noon, ending_timestamp=noon + hour)
+    late = task.clear(starting_timestamp=noon + hour)
+
+    assert [r.value for r in kafka.consume(target)][:3] == [b"5", b"-9", b"-8"]
+    assert [result["records_outside_window"] for result in (first, late)] == [2, 2]
+    assert [any("outside of the window" in text for text in r["warnings"]) for r in (first, late)] == [True, True]
+    assert "records_outside_window" not in task.clear(Replay)
 
 
 def test_they_arrive_as_they_were(

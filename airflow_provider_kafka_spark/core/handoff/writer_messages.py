@@ -123,6 +123,8 @@ class WriterSettings:
     :param columns: names of the rows' columns; None if the input is Kafka's own records.
     :param window_start_ms: a record that is older is not selected.
     :param window_end_ms: a record of this time or later is not selected.
+    :param counted_from_ms: older records are counted, and copied.
+    :param counted_until_ms: records of this time or later are counted, and copied.
     :param delivery_timeout_ms: how long to wait for acknowledgements after a flush.
     :param stall_timeout_ms: how long the source may give nothing.
     :param commit_records: records of one transaction at most.
@@ -165,6 +167,8 @@ class WriterSettings:
     schema_ids: SchemaIds | None = None
     segments: bool = False
     batches: PassedBatches | None = None
+    counted_from_ms: int | None = None
+    counted_until_ms: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(encode(self, _VERSION))
@@ -192,6 +196,7 @@ class TaskReport:
     :param resumed_at: source offset at which this attempt went on; None if it began at the first one.
     :param changed: how many records this attempt sent that no Kafka client can write as they were.
     :param first_changed: the first of these, such as ``orders[0]@123``.
+    :param outside: how many records this attempt read whose time is outside of the window; a batch has its largest one.
     :param batches_passed: how many batches this attempt passed on as they were.
     :param bytes_written: of keys and values that this attempt wrote, or of batches that it passed on; without rejected
         records.
@@ -213,6 +218,7 @@ class TaskReport:
     obstacles: Mapping[str, int] = field(default_factory=dict)
     segments: tuple[tuple[int, ...], ...] = ()
     segments_unknown: bool = False
+    outside: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> TaskReport:

@@ -25,6 +25,8 @@ class RecordCursor {
     private final boolean preservePartition;
     private final long windowStart;
     private final long windowEnd;
+    private final long countedFrom;
+    private final long countedUntil;
     private final WantedRecords wanted;
 
     RecordCursor(Settings settings) {
@@ -34,6 +36,8 @@ class RecordCursor {
         preservePartition = settings.preservePartition;
         windowStart = settings.windowStartMs;
         windowEnd = settings.windowEndMs;
+        countedFrom = settings.countedFromMs;
+        countedUntil = settings.countedUntilMs;
         wanted = settings.wanted;
     }
 
@@ -68,6 +72,10 @@ class RecordCursor {
     @SuppressWarnings("cast")
     final String targetOf(String sourceTopic) {
         return targetTopics.isEmpty() ? onlyTarget : (String) targetTopics.get(sourceTopic);
+    }
+
+    final boolean isOutside(long ms) {
+        return ms < countedFrom || ms >= countedUntil;
     }
 
     /** Such as {@code orders[0]@123}. */

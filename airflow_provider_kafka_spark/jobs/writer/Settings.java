@@ -18,6 +18,9 @@ final class Settings {
     final boolean preserveTimestamps;
     final long windowStartMs;
     final long windowEndMs;
+    /** Records of other times are counted, and copied. */
+    final long countedFromMs;
+    final long countedUntilMs;
     final long deliveryTimeoutMs;
     final long stallTimeoutMs;
     final long commitRecords;
@@ -61,6 +64,8 @@ final class Settings {
         preserveTimestamps = fields.flag("preserve_timestamps");
         windowStartMs = fields.optionalNumber("window_start_ms", Long.MIN_VALUE);
         windowEndMs = fields.optionalNumber("window_end_ms", Long.MAX_VALUE);
+        countedFromMs = fields.optionalNumber("counted_from_ms", Long.MIN_VALUE);
+        countedUntilMs = fields.optionalNumber("counted_until_ms", Long.MAX_VALUE);
         deliveryTimeoutMs = fields.number("delivery_timeout_ms");
         stallTimeoutMs = fields.number("stall_timeout_ms");
         commitRecords = fields.number("commit_records");

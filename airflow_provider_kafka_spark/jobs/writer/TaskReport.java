@@ -31,6 +31,7 @@ final class TaskReport {
         report.put("resumed_at", sink == null ? null : sink.progress.resumedAt());
         report.put("changed", sink == null ? 0L : sink.changed());
         report.put("first_changed", sink == null ? null : sink.firstChanged());
+        report.put("outside", writer.outside());
         report.put("batches_passed", sink == null ? 0L : sink.passed());
         report.put("bytes_written", sink == null ? 0L : sink.writtenBytes());
         ObjectNode obstacles = report.putObject("obstacles");

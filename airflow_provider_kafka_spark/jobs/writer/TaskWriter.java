@@ -26,6 +26,7 @@ final class TaskWriter {
     private final BatchReader batches;
     /** Of batches that were taken apart: why, and how many records they had. */
     private final TreeMap<String, Long> obstacles = new TreeMap<String, Long>();
+    private long outside;
     private boolean hasTarget;
     private long foundTargetAt;
     /** Of each range of the piece. */
@@ -63,6 +64,11 @@ final class TaskWriter {
     /** Why batches were taken apart, and how many records they had. */
     Map<String, Long> obstacles() {
         return obstacles;
+    }
+
+    /** How many records have a time outside of the window; a batch has its largest one. */
+    long outside() {
+        return outside;
     }
 
     /** The first input, or null. Nothing is open while it is waited for. */
@@ -145,6 +151,7 @@ final class TaskWriter {
             return false;
         }
         countsOf[range].read += batch.count;
+        outside += cursor.isOutside(batch.batch.maxTimestamp()) ? batch.count : 0;
         if (isCommitted) {
             countsOf[range].alreadyCommitted += batch.count;
         } else {
@@ -166,6 +173,7 @@ final class TaskWriter {
 
     private void handle(RangeCounts range, Sink sink) {
         range.read++;
+        outside += cursor.isOutside(cursor.timestamp) ? 1 : 0;
         if (cursor.rejection != null) {
             range.rejected++;
         }
