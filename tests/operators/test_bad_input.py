@@ -260,7 +260,7 @@ ROWS = [
     row(AuditInputError, audit_of(ranges=[{}]), "as its task returned it"),
     row(AuditInputError, audit_of(target_topics=["a b"]), "as its task returned it", "'a b'"),
     row(AuditInputError, audit_of({"transform": {"where": 1}}), "as its task", "unknown"),
-    row(AuditInputError, audit_of({"version": 9}), "must be of version 1", "got 9"),
+    row(AuditInputError, audit_of({"version": 9}), "must be of version 2", "got 9"),
     row(AuditInputError, audit_without(None), "provenance='headers'", "run 0123456789abcdef"),
     row(AuditInputError, audit_without("segments"), "with segments in its result"),
     row(AuditInputError, audits_of_two_targets, "must have the same target", "one by one"),
