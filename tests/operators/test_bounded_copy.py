@@ -341,6 +341,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
             is_retry=True,
             is_first_submission=False,
             submission=request.submission,
+            submitted_at_ms=request.submitted_at_ms,
             report_uri=request.report_uri,
             source_options=request.source_options,
             event_token=request.event_token,
