@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
+from airflow_provider_kafka_spark.core.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.plan import Target
 from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState
@@ -42,6 +43,7 @@ _FIELDS: Mapping[tuple[type, str], st.SearchStrategy[Any]] = {
     (StreamManifest, "stream_id"): st.text("0123456789abcdef", min_size=16, max_size=16),
 }
 _RULES: Mapping[type, Callable[[Mapping[str, Any]], bool]] = {
+    TimeWindow: lambda drawn: None in drawn.values() or drawn["start_ms"] < drawn["end_ms"],
     Target: lambda drawn: (drawn["topic"], drawn["topic_expr"], drawn["topic_map"] or None).count(None) == 2,
 }
 

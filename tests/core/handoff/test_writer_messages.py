@@ -51,7 +51,7 @@ def test_a_report_as_a_task_writes_it() -> None:
     text = (
         '{"version":1,"piece":"a","ranges":[[0,3,2,1,0]],'
         '"targets":[{"topic":"copy","partition":0,"first":5,"last":6}],"targets_unknown":false,"resumed_at":null,'
-        '"changed":2,"first_changed":"orders[0]@7","batches_passed":3,"bytes_written":70,'
+        '"changed":2,"first_changed":"orders[0]@7","outside":4,"batches_passed":3,"bytes_written":70,'
         '"obstacles":{"compacted":4},"segments":[[0,2,5]],"segments_unknown":true}'
     )
 
@@ -63,6 +63,7 @@ def test_a_report_as_a_task_writes_it() -> None:
         None,
         changed=2,
         first_changed="orders[0]@7",
+        outside=4,
         batches_passed=3,
         bytes_written=70,
         obstacles={"compacted": 4},
