@@ -48,7 +48,7 @@ def test_a_retry_goes_on_from_the_committed_progress(
 
     report = run_copy(ranges, is_retry=True, audit_from={target: {"0": 0, "1": 0}}, event_token="token", **options)
 
-    (progress,) = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines() if "progress" in line]
+    *_, progress = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines() if "progress" in line]
     assert isinstance(progress, JobProgress)
     assert (progress.records, progress.planned) == (434, 434)
     assert before <= progress.delivered_before < 434
