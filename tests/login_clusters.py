@@ -113,7 +113,8 @@ def submit(spark: SparkJobHook, logins: JobCredentials, topic: str) -> JobReport
     request = JobRequest(
         run_id=uuid4().hex[:16],
         instance=os.urandom(8).hex(),
-        submission=int(time.time() * 1000),
+        submission=1,
+        submitted_at_ms=int(time.time() * 1000),
         plan_digest="digest",
         ranges=tuple(ranges.format()),
         spans=spans,

@@ -319,7 +319,7 @@ def test_a_first_try_that_waits_for_hours_says_only_what_is_so(
         kafka_broker.produce(target, numbered(1, 2_000))
     hours_ago = int(time.time() * 1000) - 2 * LATE_CLAIM_MS
 
-    report = run_copy([f"{source}:0:0:100"], submission=hours_ago, **options)
+    report = run_copy([f"{source}:0:0:100"], submitted_at_ms=hours_ago, **options)
     retry = run_copy([f"{source}:0:0:100"], is_retry=True, **options)
 
     assert values(kafka_broker, target)[5 + has_grown :] == values(kafka_broker, source)
