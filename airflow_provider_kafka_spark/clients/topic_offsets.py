@@ -81,6 +81,10 @@ def read_offsets(
     """
     lost: set[str] = set()
 
+    def leave_out(topic: str, error: KafkaSparkError) -> None:
+        on_error(topic, error)
+        lost.add(topic)
+
     def ask(
         specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListOffsetsResultInfo]:
@@ -98,8 +102,7 @@ def read_offsets(
                     found[p] = client.result(future, f"listing offsets of {p}", f"DESCRIBE on topic {p.topic!r}")
                 except (BrokerError, UnknownTopicError) as error:
                     if not is_transient(error) or time.monotonic() >= deadline:
-                        on_error(p.topic, error)
-                        lost.add(p.topic)
+                        leave_out(p.topic, error)
             if len(found) < len(specs):
                 time.sleep(min(0.2, retry_seconds))
         return found
@@ -120,10 +123,6 @@ def read_offsets(
     latest = ask({p: OffsetSpec.max_timestamp() for p in partitions if p.topic in newest})
     stable = ask(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_COMMITTED)
     start = ask(dict.fromkeys(partitions, OffsetSpec.earliest()))
-
-    def leave_out(topic: str, error: KafkaSparkError) -> None:
-        on_error(topic, error)
-        lost.add(topic)
 
     ends = {p: answer.offset for p, answer in end.items()}
     limits = {p: now_ms + (ahead_ms or {}).get(p.topic, AHEAD_MS) for p in partitions}
