@@ -468,7 +468,8 @@ def test_every_task_is_in_the_document() -> None:
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     ours = [kind for kind in _subclasses(BaseOperator) if kind.__module__.startswith("airflow_provider_kafka_spark.")]
-    tasks = {kind.__name__ for kind in ours if not kind.__subclasses__()}
+    # Other tests of the process may have made subclasses of their own.
+    tasks = {kind.__name__ for kind in ours if not set(kind.__subclasses__()) & set(ours)}
     assert tasks >= {scenario.class_name for scenario in SCENARIOS}
     for name in tasks:
         assert documented(name)
