@@ -37,6 +37,7 @@ def run_searches(
     searches: Mapping[tuple[TopicPartition, int], Search[T]],
     ends: Mapping[TopicPartition, int],
     on_error: Callable[[str, KafkaSparkError], None],
+    **settings: str,
 ) -> dict[tuple[TopicPartition, int], T]:
     """Read what searches ask for, in all partitions at once, and return their answers.
 
@@ -44,6 +45,7 @@ def run_searches(
     :param ends: of the logs.
     :param on_error: is called with a topic that the login may not read, and the error; it raises, or the topic is left
         out.
+    :param settings: of the consumer, beside those that every search has.
     :raises BrokerUnavailableError: if a broker returns no records for as long as the time-out.
     """
     by_partition: dict[TopicPartition, dict[int, Search[T]]] = {}
@@ -54,7 +56,7 @@ def run_searches(
     waiting = [p for p, reader in readers.items() if reader.position is not None]
     if not waiting:
         return found
-    consumer = client.new_consumer(**_SETTINGS)
+    consumer = client.new_consumer(**{**_SETTINGS, **settings})
     try:
         for i in range(0, len(waiting), _AT_ONCE):
             of_some = {p: readers[p] for p in waiting[i : i + _AT_ONCE]}

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import confluent_kafka
-from confluent_kafka import IsolationLevel
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
 from airflow_provider_kafka_spark.clients.record_reads import run_searches
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
-from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerError,
+    BrokerUnavailableError,
+    KafkaSparkError,
+    UnknownTopicError,
+)
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.record_search import AHEAD_MS, FoundRecord, find_first, find_newest
+
+#: "No record" in an answer.
+_NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,7 @@ def read_offsets(
             for place, future in futures.items():
                 p = TopicPartition(place.topic, place.partition)
                 try:
-                    found[p] = client.result(future, f"listing offsets of {p}", f"DESCRIBE on topic {p.topic!r}")
+                    found[p] = _offset_of(client, future, p)
                 except (BrokerError, UnknownTopicError) as error:
                     if not is_transient(error) or time.monotonic() >= deadline:
                         leave_out(p.topic, error)
@@ -148,3 +157,17 @@ def read_offsets(
         {(p, epoch_ms): found for (p, epoch_ms), found in first_at.items() if p.topic not in lost},
         {p: newest_ms.get((p, 0)) for p in latest if p.topic not in lost},
     )
+
+
+def _offset_of(client: KafkaClient, future: Future[ListOffsetsResultInfo], p: TopicPartition) -> ListOffsetsResultInfo:
+    """:raises BrokerUnavailableError: if the answer has no offset: librdkafka leaves its own -1001 there, without an
+    error, for a partition whose broker went away meanwhile. It would pass for "no record" of a search by time.
+    """
+    answer = client.result(future, f"listing offsets of {p}", f"DESCRIBE on topic {p.topic!r}")
+    if answer.offset < _NONE:
+        raise BrokerUnavailableError(
+            f"The brokers of {client.config.bootstrap_servers} (connection {client.conn_id!r}) must answer with an "
+            f"offset of {p}; its leader went away before it did. Check that the brokers are up; the task may be tried "
+            "again."
+        ) from KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return answer

@@ -263,6 +263,10 @@ class TimeWindow:
             f"{iso(self.end_ms)}."
         )
 
+    def has(self, epoch_ms: int) -> bool:
+        """Whether a time lies in it."""
+        return (self.start_ms is None or self.start_ms <= epoch_ms) and (self.end_ms is None or epoch_ms < self.end_ms)
+
 
 def iso(epoch_ms: int) -> str:
     """ISO 8601 in UTC with milliseconds, for messages and logs."""

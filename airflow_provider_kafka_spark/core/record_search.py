@@ -94,6 +94,14 @@ def find_newest(ms: int, start: int, end: int, limit_ms: int) -> Search[int | No
     return newest
 
 
+def sample(positions: Sequence[int], count: int) -> Search[Records]:
+    """Read the first so many records from each position on."""
+    found: dict[int, int] = {}
+    for position in positions:
+        found.update((yield position)[:count])
+    return sorted(found.items())
+
+
 def _by_halves(epoch_ms: int, low: int, end: int, limit_ms: int) -> Search[int | None]:
     """:param low: no record before it is the answer."""
     first: int | None = None

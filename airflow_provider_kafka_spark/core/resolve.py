@@ -6,7 +6,7 @@ and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.bounds import (
@@ -27,6 +27,8 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
 #: Producers' clocks and sending times differ by this much, in ms.
 _OUT_OF_ORDER_MS = 1_000
+#: Of sampled records: at least so many outside of the window, and so many times those inside, are an error.
+_FEWEST_OUTSIDE, _FAR_MORE = 20, 10
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -69,13 +71,31 @@ class ReadRules:
         return min(state.last_stable, state.high_watermark) if self.read_committed else state.high_watermark
 
 
-def older_than_window(oldest: Mapping[TopicPartition, int], window: TimeWindow) -> list[str]:
+def check_samples(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> None:
+    """:param samples: as of :func:`older_than_window`.
+    :raises PlanError: if far more of the planned records are outside of the window than inside.
+    """
+    times = [ms for of_partition in samples.values() for ms in of_partition]
+    inside = sum(window.has(ms) for ms in times)
+    outside = len(times) - inside
+    if outside >= max(_FEWEST_OUTSIDE, _FAR_MORE * inside):
+        raise PlanError(
+            f"Most records of a window must have their time in it; of {len(times):,} that were read out of the planned "
+            f"offsets, {outside:,} have not, such as one of {iso(min(times))}. Nothing was written. "
+            "exact_window=False copies them all, so that consecutive windows still take every record once; "
+            "exact_window=True leaves out those outside of the window; starting_offsets and ending_offsets cut a log "
+            "without order."
+        )
+
+
+def older_than_window(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> list[str]:
     """A warning if planned offsets hold records from before the window: timestamps are out of order there.
 
-    :param oldest: the oldest timestamp, in ms, of some planned records of a partition.
+    :param samples: timestamps, in ms, of some planned records of each partition.
     """
     start = window.start_ms or 0
-    early = {p: ms for p, ms in sorted(oldest.items()) if ms < start - _OUT_OF_ORDER_MS}
+    oldest = {p: min(times) for p, times in sorted(samples.items()) if times}
+    early = {p: ms for p, ms in oldest.items() if ms < start - _OUT_OF_ORDER_MS}
     if not early:
         return []
     partition, ms = min(early.items(), key=lambda item: item[1])

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.clients.edge_timestamps import oldest_sampled
+from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.bounds import (
     AtTimestamp,
@@ -23,11 +23,12 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selecti
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import given_flag
+from airflow_provider_kafka_spark.core.parameters import flag, given_flag
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
     ResolvedRanges,
+    check_samples,
     check_window,
     older_than_window,
     resolve_window,
@@ -57,8 +58,9 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     :param ending_offsets: ``"latest"``, or offsets; exclusive. (templated)
     :param starting_timestamp: aware datetime, ISO 8601 or epoch ms, in place of ``starting_offsets``. (templated)
     :param ending_timestamp: the same for the end, exclusive. (templated)
-    :param exact_window: also leave out records whose own timestamp is outside of the window; out-of-order records may
-        then be in no window. (templated)
+    :param exact_window: True also leaves out records whose own timestamp is outside of the window; out-of-order records
+        may then be in no window. False copies whatever lies between the cuts. By default that is copied unless far more
+        of it is outside of the window than inside, which is an error before anything is written. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
@@ -87,7 +89,6 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     _optional_texts: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._optional_texts, "topic_pattern")
     _mappings: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._mappings, "assign")
     _lists: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._lists, "topics")
-    _stored_flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._stored_flags, "exact_window")
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         ending_offsets: str | dict[str, Any] = "latest",
         starting_timestamp: Timestamp | None = None,
         ending_timestamp: Timestamp | None = None,
-        exact_window: bool = False,
+        exact_window: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -110,11 +111,12 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         self.ending_offsets = ending_offsets
         self.starting_timestamp = starting_timestamp
         self.ending_timestamp = ending_timestamp
-        self.exact_window = given_flag(exact_window, "exact_window")
+        self.exact_window = None if exact_window is None else given_flag(exact_window, "exact_window")
         #: Those that were given; a template that renders one to nothing must not remove the bound.
         self._bounded = frozenset(name for name in _TIMESTAMPS if getattr(self, name) is not None)
 
     def _selection(self) -> dict[str, Any]:
+        self.exact_window = None if self.exact_window is None else flag(self.exact_window, "exact_window")
         start = parse_any_start(self.starting_offsets, "start")
         window = self._time_window(start)
         if self.exact_window and window == TimeWindow(None, None):
@@ -174,8 +176,10 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         if window.start_ms is None or records["exact_window"]:
             return resolved, cluster
         kept = {name for name in names if cluster.topic(name).config.get(_TIMESTAMP_TYPE) != "LogAppendTime"}
-        oldest = oldest_sampled(hook, OffsetRanges(r for r in resolved.ranges if r.topic in kept))
-        return replace(resolved, warnings=(*resolved.warnings, *older_than_window(oldest, window))), cluster
+        samples = sample_timestamps(hook, OffsetRanges(r for r in resolved.ranges if r.topic in kept))
+        if records["exact_window"] is None:
+            check_samples(samples, window)
+        return replace(resolved, warnings=(*resolved.warnings, *older_than_window(samples, window))), cluster
 
 
 def _contradiction(name: str) -> BoundError:

@@ -83,6 +83,11 @@ class AirflowHome:
             # On a machine that stands still for a minute, a DAG must not disappear.
             "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "300",
             "AIRFLOW__DAG_PROCESSOR__STALE_DAG_THRESHOLD": "300",
+            # Nor is a part of Airflow dead whose heartbeat is late.
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "120",
+            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "120",
+            "AIRFLOW__TRIGGERER__RUNNER_HEALTH_CHECK_THRESHOLD": "120",
+            "AIRFLOW__DAG_PROCESSOR__HEALTH_CHECK_THRESHOLD": "120",
             "AIRFLOW__API__WORKERS": "1",
             # A scheduler may start long before the API server, and its tasks then fail after some 10 seconds.
             "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "20",

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka.admin import ListOffsetsResultInfo
 
+from airflow_provider_kafka_spark.clients import topic_offsets
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
-from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -102,3 +106,38 @@ def test_a_long_lived_client_forgets_old_errors(kafka: KafkaBroker, topic: Topic
     error = hook.to_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "asking for something else")
     assert isinstance(error, BrokerUnavailableError)
     assert "identity provider" not in str(error)
+
+
+@pytest.mark.parametrize("request_number", [1, 2, 3, 4, 5], ids=["end", "by-time", "newest", "stable", "start"])
+def test_an_answer_without_an_offset_is_none(
+    kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook, monkeypatch: pytest.MonkeyPatch, request_number: int
+) -> None:
+    """librdkafka gives it for a partition whose broker died meanwhile. A plan asks again, a sensor next time."""
+    name = topic()
+    kafka.produce(name, [Record(value=b"v", timestamp=NOON + i) for i in range(10)])
+    p, asked = TopicPartition(name, 0), 0
+    list_offsets = hook.client.list_offsets
+
+    def lost_once(*args: Any, **kwargs: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        futures = list_offsets(*args, **kwargs)
+        if asked != request_number:
+            return futures
+        answers = {place: Future[ListOffsetsResultInfo]() for place in futures}
+        for answer in answers.values():
+            answer.set_result(ListOffsetsResultInfo(OFFSET_INVALID, -1, -1))
+        return answers
+
+    monkeypatch.setattr(hook.client, "list_offsets", lost_once)
+
+    def refuse(_: str, error: KafkaSparkError) -> None:
+        raise error
+
+    with pytest.raises(BrokerUnavailableError, match="its leader went away"):
+        topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=refuse)
+    asked = 0
+    found = topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=refuse, retry_seconds=20)
+    assert found.states == {p: PartitionState(0, 10, 10)}
+    assert found.first_at[p, NOON + 5].offset == 5
+    assert found.newest == {p: NOON + 9}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPa
 from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
     ResolvedRanges,
+    check_samples,
     check_window,
     older_than_window,
     resolve_replay,
@@ -475,8 +477,22 @@ def test_lists_each_timestamp_to_ask_for_once() -> None:
 def test_records_from_before_a_window_are_a_warning() -> None:
     """Which is out of order by more than producers' clocks are."""
     window = TimeWindow(_T1, _T2)
-    assert older_than_window({TopicPartition("o", 0): _T1 - 1_000, TopicPartition("o", 1): _T1}, window) == []
-    (warning,) = older_than_window({TopicPartition("o", i): _T1 - i * 60_000 for i in range(3)}, window)
+    few = {TopicPartition("o", 0): [_T1 - 1_000], TopicPartition("o", 1): [_T1, _T1 + 1], TopicPartition("o", 2): []}
+    assert older_than_window(few, window) == []
+    (warning,) = older_than_window({TopicPartition("o", i): [_T1 + 1, _T1 - i * 60_000] for i in range(3)}, window)
     assert "of 2 of the partitions" in warning
     assert "2026-11-20T08:58:00.000Z in o[2]" in warning
     assert "exact_window=True" in warning
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "is_refused"), [(0, 20, True), (2, 20, True), (3, 29, False), (0, 19, False), (9, 0, False)]
+)
+def test_far_more_records_outside_of_a_window_than_inside_are_refused(
+    inside: int, outside: int, is_refused: bool
+) -> None:
+    """The end is exclusive. Few records say nothing."""
+    samples = {TopicPartition("o", 0): [_T1] * inside, TopicPartition("o", 1): [_T2] * outside}
+    says = "exact_window=False copies them all", f"{outside} have not"
+    with refuses(PlanError, *says) if is_refused else nullcontext():
+        check_samples(samples, TimeWindow(_T1, _T2))

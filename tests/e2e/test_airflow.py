@@ -7,6 +7,7 @@ what ``dag.test()`` and the tests' fakes do.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 import time
@@ -33,6 +34,7 @@ T = TypeVar("T")
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(900)]
 
 BACKFILLED, INCIDENT = "hourly_window_copy", "replay_incident"
+DAG_FILES = (f"{BACKFILLED}.py", f"{INCIDENT}.py", "together.py", "waiting.py")
 HOURS = 2
 PER_HOUR = 1_000
 SENSORS = 12
@@ -93,13 +95,18 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(shop: Shop, airflow_home: AirflowHome) -> Iterator[Scene]:
+def scene(shop: Shop, airflow_home: AirflowHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """At the end no process is left."""
     for name in (WAITED, WATCHED):
         if name in shop.broker.topics():
             shop.broker.delete_topic(name)
         shop.broker.create_topic(name, 2)
-    home = replace(airflow_home, settings={**airflow_home.settings, "AIRFLOW__CORE__PARALLELISM": "4"})
+    # Each file takes some seconds to parse.
+    dags = tmp_path_factory.mktemp("dags")
+    for name in DAG_FILES:
+        shutil.copy(airflow_home.dags / name, dags)
+    settings = {**airflow_home.settings, "AIRFLOW__CORE__PARALLELISM": "4"}
+    home = replace(airflow_home, dags=dags, settings=settings)
     first, hour, mark = shop.end - timedelta(hours=5), shop.end - timedelta(hours=3), ProcessMark()
     _create_backfill(home, first)
     with pytest.MonkeyPatch.context() as patch:

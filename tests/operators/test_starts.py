@@ -13,7 +13,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.clients.edge_timestamps import oldest_sampled
+from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators import batch
@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -32,20 +32,20 @@ def produce(kafka: KafkaBroker, name: str, start: int, end: int) -> None:
     kafka.produce(name, [Record(value=b"%d" % i, timestamp=MOMENT + i, partition=i % 2) for i in range(start, end)])
 
 
-def plan(source: str, **parameters: Any) -> list[tuple[int, int, int]]:
+def plan(source: str, store: TaskStateStore | None = None, **parameters: Any) -> list[tuple[int, int, int]]:
     """The ranges of a batch."""
     operator = KafkaToKafkaBatchOperator(
         task_id="plan", topics=[source], target_topic_expr="'x'", plan_only=True, **parameters
     )
     operator.render_template_fields({})
-    result = operator.execute(task_context())  # type: ignore[arg-type]
+    result = operator.execute(task_context(store or TaskStateStore()))  # type: ignore[arg-type]
     return [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]]
 
 
 @pytest.mark.parametrize(
     ("config", "step_ms", "parameters", "warns"),
     [
-        pytest.param({}, -1, {}, True, id="newest-first"),
+        pytest.param({}, -1, {"exact_window": False}, True, id="newest-first"),
         pytest.param({}, 1, {}, False, id="in-order"),
         pytest.param({}, -1, {"exact_window": True}, False, id="exact-window"),
         pytest.param({"message.timestamp.type": "LogAppendTime"}, -1, {}, False, id="times-of-the-broker"),
@@ -63,11 +63,11 @@ def test_a_window_out_of_order_is_a_warning_of_the_plan(
     """Such a window has more records than the times say. Where it cannot be, no record is read to find out."""
     source, asked = topic(2, config), list[OffsetRanges]()
 
-    def sampled(client: KafkaHook, ranges: OffsetRanges) -> dict[TopicPartition, int]:
+    def sampled(client: KafkaHook, ranges: OffsetRanges) -> dict[TopicPartition, list[int]]:
         asked.append(ranges)
-        return oldest_sampled(client, ranges)
+        return sample_timestamps(client, ranges)
 
-    monkeypatch.setattr(batch, "oldest_sampled", sampled)
+    monkeypatch.setattr(batch, "sample_timestamps", sampled)
     start = MOMENT if step_ms > 0 else MOMENT + 99 * 60_000
     records = [Record(value=b"v", partition=i % 2, timestamp=start + i * step_ms * 60_000) for i in range(100)]
     kafka.produce(source, records)
@@ -84,7 +84,24 @@ def test_a_window_out_of_order_is_a_warning_of_the_plan(
 
     found = [w for w in result["warnings"] if "from before the window" in w]
     assert len(found) == warns
-    assert sum(ranges.total for ranges in asked) == (0 if config or parameters else result["planned_records"])
+    is_read = not config and not parameters.get("exact_window")
+    assert sum(ranges.total for ranges in asked) == (result["planned_records"] if is_read else 0)
+
+
+def test_a_window_of_mostly_other_times_is_refused_before_anything_is_written(
+    kafka: KafkaBroker, topic: TopicFactory
+) -> None:
+    """As after somebody wrote old records into the topic. Both values of ``exact_window`` go on from there."""
+    source = topic(2)
+    times = [MOMENT + i for i in range(4)] + [MOMENT - 3_600_000 + i for i in range(200)]
+    kafka.produce(source, [Record(value=b"v", partition=i % 2, timestamp=ms) for i, ms in enumerate(times)])
+    window, store = {"starting_timestamp": MOMENT}, TaskStateStore()
+
+    with pytest.raises(AirflowFailException, match=r"^PlanError: Most records of a window.*of 100 .*, 100 have not"):
+        plan(source, store, **window)
+
+    assert plan(source, store, **window, exact_window="{{ 'false' }}") == [(0, 0, 102), (1, 0, 102)]
+    assert plan(source, **window, exact_window=True) == [(0, 0, 102), (1, 0, 102)]
 
 
 @pytest.fixture

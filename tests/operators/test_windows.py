@@ -5,9 +5,10 @@ with a plain read of all of it.
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core import record_search
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.sensors.offsets import KafkaTimestampReachedSensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
@@ -29,14 +31,17 @@ IN_MICROSECONDS = NOON * 1_000
 KEPT = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
-def plan(topics: list[str], start: int | None, end: int | None, **parameters: Any) -> dict[str, Any]:
-    given = {"starting_timestamp": start, "ending_timestamp": end, **parameters}
+def plan(topics: list[str], start: int | None, end: int | None, start_by: str = "starting_timestamp") -> dict[str, Any]:
+    given = {start_by: start, "ending_timestamp": end}
     operator = KafkaToKafkaBatchOperator(
         task_id="copy",
         topics=topics,
         target_topic=topics[0],
         allow_same_topic=True,
         plan_only=True,
+        # However far out of order the times are, and whatever was deleted.
+        exact_window=False,
+        fail_on_data_loss=False,
         **{name: value for name, value in given.items() if value is not None},
     )
     return operator.execute(task_context(TaskStateStore()))
@@ -44,30 +49,54 @@ def plan(topics: list[str], start: int | None, end: int | None, **parameters: An
 
 @dataclass
 class Log:
-    """A topic of three partitions, the last one empty, that grows by half an hour at a time."""
+    """A topic that grows by half an hour at a time, in its first two partitions."""
 
     kafka: KafkaBroker
     name: str
-    time: Callable[[random.Random, float], int]
-    in_transactions: bool
+    kind: Kind
     rng: random.Random
     written: float = 0.0
 
     def grow(self) -> None:
         step = 0.12
         records = [
-            Record(value=b"v", partition=i % 2, timestamp=max(0, self.time(self.rng, self.written + step * i / 24)))
+            Record(
+                key=b"%d" % self.rng.randrange(20),
+                value=b"v",
+                partition=i % 2,
+                timestamp=max(0, self.kind.time(self.rng, self.written + step * i / 24)),
+            )
             for i in range(24)
         ]
         self.written += step
-        if self.in_transactions:
+        if self.kind.in_transactions:
             self.kafka.produce_transaction(self.name, records, commit=self.rng.random() < 0.8)
         else:
             self.kafka.produce(self.name, records)
+        self.kind.then(self)
 
-    def all_offsets(self) -> set[tuple[int, int]]:
-        records = self.kafka.consume(self.name, isolation_level="read_uncommitted")
-        return {(r.partition, r.offset) for r in records}
+    def records(self) -> list[Record]:
+        return self.kafka.consume(self.name, isolation_level="read_uncommitted")
+
+
+def _nothing(_: Log) -> None:
+    """Nobody removes records."""
+
+
+def _delete_some(log: Log) -> None:
+    """Retention, or somebody by hand."""
+    log.kafka.delete_records(log.name, {0: log.rng.randrange(log.kafka.offsets(log.name)[0][1])})
+
+
+def _compact(log: Log) -> None:
+    """The cleaner removes records of keys that came again, in all segments but the last one."""
+    late = _in_order(log.rng, log.written)
+    begin_a_segment = [Record(key=b"at %d" % late, value=b"v", partition=p, timestamp=late) for p in (0, 1)]
+    log.kafka.produce(log.name, begin_a_segment)
+    deadline = time.monotonic() + 60
+    while max(Counter((r.key, r.partition) for r in log.records()).values()) > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def _in_order(_: random.Random, place: float) -> int:
@@ -80,12 +109,16 @@ class Kind:
 
     :param time: of a record, in ms, by its place between 0 and 1 in all that will ever be written.
     :param walked: records that a search reads one after the other, before it goes on by halves.
+    :param then: what happens after each time that it has grown.
+    :param config: of the topic.
     """
 
     time: Callable[[random.Random, float], int]
     in_transactions: bool = False
     walked: int = 10_000
     has_any_order: bool = True
+    then: Callable[[Log], None] = _nothing
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
 KINDS = {
@@ -96,17 +129,29 @@ KINDS = {
     "in-the-future": Kind(lambda rng, at: IN_MICROSECONDS if rng.random() < 0.1 else _in_order(rng, at), walked=4),
     "equal": Kind(lambda _, place: NOON + int(place * 5) * HOUR, True),
     "none-in-the-windows": Kind(lambda *_: NOON + 30 * HOUR),
+    "some-deleted": Kind(_in_order, True, 4, then=_delete_some),
+    "compacted": Kind(
+        _in_order,
+        walked=4,
+        then=_compact,
+        config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"},
+    ),
     "without-any-order": Kind(lambda rng, _: NOON + rng.randrange(5 * HOUR), True, 4, has_any_order=False),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kind:
+    monkeypatch.setattr(record_search, "MOST_WALKED", request.param.walked)
+    return request.param
+
+
 def test_every_record_is_in_exactly_one_window(
-    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, kind: Kind
+    kafka: KafkaBroker, topic: TopicFactory, request: pytest.FixtureRequest, kind: Kind
 ) -> None:
-    monkeypatch.setattr(record_search, "MOST_WALKED", kind.walked)
+    """A window starts by either of two parameters; the third partition is empty."""
     rng = random.Random(request.node.name)
-    log = Log(kafka, topic(3, KEPT), kind.time, kind.in_transactions, rng)
+    log = Log(kafka, topic(3, {**KEPT, **kind.config}), kind, rng)
     windows = list(zip([None, *MOMENTS], [*MOMENTS, None], strict=True))
     # What ends at the latest record is the last one.
     order = [*rng.sample(windows[:-1], len(windows) - 1), windows[-1]]
@@ -115,15 +160,33 @@ def test_every_record_is_in_exactly_one_window(
     for start, end in order:
         log.grow()
         try:
-            ranges = plan([log.name], start, end)["ranges"]
+            ranges = plan([log.name], start, end, rng.choice(["starting_timestamp", "starting_offsets"]))["ranges"]
         except AirflowFailException as error:
             refused.append(str(error))
             continue
         found.update((r["partition"], offset) for r in ranges for offset in range(r["from_offset"], r["until_offset"]))
 
-    there = log.all_offsets()
+    there = {(r.partition, r.offset) for r in log.records()}
     if refused:
         assert not kind.has_any_order
         assert all("PlanError: A window must not end before it starts" in text for text in refused)
     else:
         assert {record: found[record] for record in there} == dict.fromkeys(there, 1)
+
+
+def test_a_sensor_is_met_by_records_that_are_there(
+    kafka: KafkaBroker, topic: TopicFactory, request: pytest.FixtureRequest, kind: Kind
+) -> None:
+    """Where times are in no order, it may wait for longer than it had to; it is never met too early."""
+    log = Log(kafka, topic(2, {**KEPT, **kind.config}), kind, random.Random(request.node.name))
+    latest = int(time.time() * 1000) + record_search.AHEAD_MS
+    answers: Counter[bool] = Counter()
+    for _ in range(5):
+        log.grow()
+        for moment in MOMENTS:
+            sensor = KafkaTimestampReachedSensor(task_id="wait", topics=[log.name], timestamp=moment)
+            answer = sensor.poke(task_context()) is not False  # type: ignore[arg-type]
+            reached = {r.partition for r in log.records() if moment <= r.timestamp <= latest}
+            assert answer == (reached == {0, 1}) or (not kind.has_any_order and not answer)
+            answers[answer] += 1
+    assert answers[True] > 0

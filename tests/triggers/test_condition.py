@@ -168,6 +168,7 @@ def test_a_broker_that_goes_and_comes_back_is_waited_for(
         await until(lambda: open_pollers() and open_pollers()["kafka_flaky"].rounds > 1, "two rounds")
         await in_thread(broker.kill)
         outputs.append(capsys.readouterr().out)
+        assert [task.result() for task in tasks if task.done()] == []
         poller = open_pollers()["kafka_flaky"]
         rounds, longest_of_windows = poller.rounds, list[float]()
         while poller.rounds <= rounds + 2:

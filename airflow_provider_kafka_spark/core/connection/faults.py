@@ -82,16 +82,16 @@ _NO_TICKET = LoginFault(
         r"obtain.{0,40}ticket|Failed to find any Kerberos tgt"
     ),
 )
+_NO_NEW_TOKEN = LoginFault(
+    IDENTITY_PROVIDER,
+    "The cloud's library on the worker made no new token.",
+    "The task's log names the failure. Check the role or service account of the worker, and that it reaches the cloud.",
+    pattern=r"OAuth callback raised exception",
+    transient=True,
+)
 #: The first match is the cause. For one cause, the messages of OpenSSL and librdkafka come before those of Java.
 _FAULTS = (
-    LoginFault(
-        IDENTITY_PROVIDER,
-        "The cloud's library on the worker made no new token.",
-        "The task's log names the failure. Check the role or service account of the worker, and that it reaches the "
-        "cloud.",
-        pattern=r"OAuth callback raised exception",
-        transient=True,
-    ),
+    _NO_NEW_TOKEN,
     LoginFault(
         TCP,
         "A web server (HTTP) answers where a Kafka broker is expected.",
@@ -347,8 +347,13 @@ def find_login_fault(text: str, *, by_ticket: bool = False) -> LoginFault | None
 
 
 def worst_login_fault(texts: Iterable[str]) -> LoginFault | None:
-    """The fault of several errors of one client: the first one with a reason, or else the first one."""
+    """The fault of several errors of one client: the first one with a reason, or else the first one.
+
+    Where no new token was made, the broker has refused the old one by now.
+    """
     faults = [fault for text in texts if (fault := find_login_fault(text))]
+    if _NO_NEW_TOKEN in faults:
+        return _NO_NEW_TOKEN
     return next((fault for fault in faults if not fault.inconclusive), faults[0] if faults else None)
 
 

@@ -255,6 +255,9 @@ def test_of_several_errors_the_one_with_a_reason_counts() -> None:
     assert worst_login_fault(["1/1 brokers are down", inconclusive, clear]) == find_login_fault(clear)
     assert worst_login_fault([inconclusive, "1/1 brokers are down"]) == find_login_fault(inconclusive)
     assert worst_login_fault(["1/1 brokers are down"]) is None
+    # A token that was not replaced in time is refused.
+    refused, no_new_token = '{"status":"invalid_token"}', "OAuth callback raised exception"
+    assert worst_login_fault([refused, no_new_token, refused]) == find_login_fault(no_new_token)
 
 
 def test_an_expired_client_certificate_is_distinguished_from_others() -> None:
