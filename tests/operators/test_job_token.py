@@ -51,7 +51,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 SLOW = {"kafka.fetch.min.bytes": 1_000_000, "kafka.fetch.max.wait.ms": 1_000, "kafka.max.partition.fetch.bytes": 1}
 #: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for
 #: each login.
-SECONDS, SHORT_MS = 18, 15_000
+SECONDS, SHORT_MS = 13, 10_000
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +325,7 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(
 def test_a_token_that_cannot_live_long_enough_is_refused(
     recording_spark: RecordingSpark, living_tokens: LivingTokens
 ) -> None:
-    with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 15 s"):
+    with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 10 s"):
         run(copy(source_conn_id="short", min_token_lifetime=timedelta(hours=2)))
     assert recording_spark.requests == []
     assert living_tokens() == []
