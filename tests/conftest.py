@@ -61,6 +61,7 @@ _SERVICES = {
     "kubernetes_cluster": "kubernetes",
     "standalone_cluster": "standalone",
     "shop": "shop",
+    "airflow_api": "the page's Airflow",
     "secured_broker": "secured brokers",
     "misconfigured_broker": "secured brokers",
     "broker_without_tokens": "secured brokers",

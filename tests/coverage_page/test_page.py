@@ -232,41 +232,33 @@ Object.defineProperty(document, "hidden", { get: () => window.isHidden });
 """
 
 
-@pytest.mark.parametrize(
-    ("topic", "begin", "end"),
-    [
-        pytest.param("hidden_copy", "window.isHidden = true", "window.isHidden = false", id="hidden-tab"),
-        pytest.param(
-            "focused_copy",
-            "document.querySelector('.chart').focus()",
-            "document.activeElement.blur()",
-            id="keyboard-in-the-chart",
-        ),
-        pytest.param(
-            "zoomed_copy",
-            "document.querySelector('.tools').children[0].click()",
-            "document.querySelector('.tools').children[4].click()",
-            id="zoomed",
-        ),
-    ],
+#: In a hidden tab, with the keyboard in the chart, and zoomed: how it begins and ends.
+_CLOSER = (
+    ("window.isHidden = true", "window.isHidden = false"),
+    ("document.querySelector('.chart').focus()", "document.activeElement.blur()"),
+    ("document.querySelector('.tools').children[0].click()", "document.querySelector('.tools').children[4].click()"),
 )
-def test_what_runs_is_read_again_unless_somebody_looks_closer(
-    show: Show, airflow_api: AirflowApi, topic: str, begin: str, end: str
-) -> None:
-    planned = [f"{topic}:0:0:10"]
-    entry = runs.ledger(topic, [], targets=(topic,), state="running", planned_ranges=planned)
+
+
+def test_what_runs_is_read_again_unless_somebody_looks_closer(show: Show, airflow_api: AirflowApi) -> None:
+    topic, size = "refreshed_copy", 10 * len(_CLOSER)
+    entry = runs.ledger(topic, [], targets=(topic,), state="running", planned_ranges=[f"{topic}:0:0:{size}"])
     airflow_api.write(tasks=[runs.task(f"manual__{topic}", "running", {"ledger": entry})])
     page = show(f"topic={topic}", script=_REFRESH)
     page.wait_for("window.refreshes > 0")
-    page.evaluate(begin)
+    assert f"offsets: running now {size}" in _text(page, ".servers")
+    for i, (begin, end) in enumerate(_CLOSER):
+        before = _text(page, ".servers")
+        page.evaluate(begin)
 
-    airflow_api.write([runs.event(runs.ledger(topic, planned, targets=(topic,)))])
-    seen = page.evaluate("window.refreshes")
-    page.wait_for(f"window.refreshes > {seen + 2}")
+        copied = runs.ledger(f"{topic}{i}", [f"{topic}:0:{10 * i}:{10 * i + 10}"], targets=(topic,))
+        airflow_api.write([runs.event(copied)])
+        seen = page.evaluate("window.refreshes")
+        page.wait_for(f"window.refreshes > {seen + 2}")
 
-    assert "offsets: running now 10" in _text(page, ".servers")
-    page.evaluate(end)
-    page.wait_for("document.querySelector('.servers').innerText.includes('offsets: covered 10')")
+        assert _text(page, ".servers") == before
+        page.evaluate(end)
+        page.wait_for(f"document.querySelector('.servers').innerText.includes('offsets: covered {10 * i + 10}')")
     assert page.console == []
 
 
@@ -279,24 +271,26 @@ window.fetch = async (url, init) => {
 """
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        pytest.param('return new Response(\'{"detail": "gone"}\', {status: 404})', "answered 404 (assets)", id="404"),
-        pytest.param(
-            "return new Response('<b>bad gateway</b>', {status: 502})", "answered 502 (assets). Try again", id="502"
-        ),
-        pytest.param("return new Response('<html>')", "did not answer with JSON (assets)", id="login-page"),
-        pytest.param("throw new TypeError('no network')", "could not be reached (assets)", id="unreachable"),
-        pytest.param("throw new DOMException('', 'TimeoutError')", "did not answer within 30 s (assets)", id="timeout"),
-    ],
-)
-def test_an_error_of_the_api_is_said_and_can_be_tried_again(show: Show, answer: str, said: str) -> None:
-    page = show("topic=orders_copy", script=_FAIL % (json.dumps(r"/api/v2/assets\?"), answer))
+#: What is said of an answer.
+_ERRORS = {
+    "answered 404 (assets)": 'return new Response(\'{"detail": "gone"}\', {status: 404})',
+    "answered 502 (assets). Try again": "return new Response('<b>bad gateway</b>', {status: 502})",
+    "did not answer with JSON (assets)": "return new Response('<html>')",
+    "could not be reached (assets)": "throw new TypeError('no network')",
+    "did not answer within 30 s (assets)": "throw new DOMException('', 'TimeoutError')",
+}
 
-    assert said in _text(page, "#error-text")
-    assert page.evaluate("document.querySelectorAll('.pair').length") == 0
-    page.evaluate("(() => { window.fetch = original; document.querySelector('#again').click() })()")
+
+def test_an_error_of_the_api_is_said_and_can_be_tried_again(show: Show) -> None:
+    answer = f"let answer = () => {{ {next(iter(_ERRORS.values()))} }};"
+    page = show("topic=orders_copy", script=answer + _FAIL % (json.dumps(r"/api/v2/assets\?"), "return answer()"))
+    again = "document.querySelector('#again').click()"
+
+    for said, body in _ERRORS.items():
+        page.evaluate(f"(() => {{ answer = () => {{ {body} }}; {again} }})()")
+        page.wait_for(f"document.querySelector('#error-text').innerText.includes({json.dumps(said)})")
+        assert page.evaluate("document.querySelectorAll('.pair').length") == 0
+    page.evaluate(f"(() => {{ window.fetch = original; {again} }})()")
     page.wait_for("!!document.querySelector('.pair')")
     assert page.evaluate("document.querySelector('#error').hidden")
 
@@ -366,17 +360,15 @@ def test_where_nothing_is_to_be_drawn_the_page_says_how_to_begin(show: Show) -> 
     assert "Run a DAG with a KafkaToKafkaBatchOperator" in _text(page, "#empty")
 
 
-@pytest.mark.parametrize(
-    ("system", "chosen", "is_dark"),
-    [("light", None, False), ("dark", None, True), ("light", "dark", True), ("dark", "light", False)],
-)
-def test_the_theme_is_airflows_own_or_the_systems(show: Show, system: str, chosen: str | None, is_dark: bool) -> None:
+@pytest.mark.parametrize("chosen", [None, "dark", "light"])
+def test_the_theme_is_airflows_own_or_the_systems(show: Show, chosen: str | None) -> None:
     stored = f"localStorage.setItem('theme', '{chosen}')" if chosen else "localStorage.removeItem('theme')"
     page = show("topic=orders_copy", script=stored)
-    page.prefer(system)
+    for system in ("light", "dark"):
+        page.prefer(system)
 
-    background = page.wait_for("getComputedStyle(document.body).backgroundColor")
-    assert background == ("rgb(24, 24, 27)" if is_dark else "rgb(255, 255, 255)")
+        background = page.wait_for("getComputedStyle(document.body).backgroundColor")
+        assert background == ("rgb(24, 24, 27)" if (chosen or system) == "dark" else "rgb(255, 255, 255)")
 
 
 def test_it_is_in_the_navigation_for_all_and_on_the_page_of_a_dag_run(airflow_api: AirflowApi) -> None:

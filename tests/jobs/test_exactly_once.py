@@ -14,7 +14,6 @@ from pyspark import InheritableThread
 from airflow_provider_kafka_spark.core.errors import JobError, RunTakenOverError, TargetError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, take_event
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -22,7 +21,7 @@ from tests.jobs.conftest import Copy
 from tests.jobs.runs import SLOW, SMALL_COMMITS, numbered, values
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -99,22 +98,6 @@ def test_what_another_plan_delivered_is_looked_for_at_every_try(
     assert (report.delivered_before, report.records_written) == (60, 100)
 
 
-def test_what_was_aborted_is_not_taken_for_delivered(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
-    """A clear may change the delivery: no consumer sees the records of the aborted transaction in the target."""
-    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
-    kafka_broker.produce(source, [*numbered(60), Record(b"large", os.urandom(50_000))])
-    with pytest.raises(TargetError):
-        run_copy([f"{source}:0:0:61"], topic=target)
-    assert values(kafka_broker, target) == []
-    kafka_broker.alter_topic(target, {"max.message.bytes": "1000000"})
-
-    run_copy([f"{source}:0:0:61"], topic=target, delivery="at_least_once", is_retry=True, audit_from={target: {"0": 0}})
-
-    assert values(kafka_broker, target)[:60] == [b"%d" % i for i in range(60)]
-
-
 def test_an_open_transaction_of_another_writer_hides_nothing(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
@@ -169,22 +152,6 @@ def test_a_driver_whose_run_was_taken_over_is_fenced(
     assert [type(failure) for failure in failures] == [RunTakenOverError]
     assert values(kafka_broker, target) == [b"%d" % i for i in range(650)]
     assert report.delivered_before > 0
-
-
-def test_a_driver_that_wakes_up_after_the_end_writes_nothing(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, spark: SparkSession
-) -> None:
-    """It was stopped before it began; meanwhile the run was finished, and the progress of its tasks removed."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(50))
-    report = run_copy([f"{source}:0:0:50"], topic=target)
-    with kafka_admin(spark, {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}) as admin:
-        admin.remove_groups(report.progress_groups)
-
-    late = run_copy([f"{source}:0:0:50"], topic=target)
-
-    assert values(kafka_broker, target) == [b"%d" % i for i in range(50)]
-    assert late.records_written == 50
 
 
 def test_at_least_once_leaves_no_progress(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:

@@ -13,7 +13,6 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer
-from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark
@@ -38,7 +37,6 @@ def worker(kafka_broker: KafkaBroker, connection: Callable[..., None]) -> Any:
     ("place", "name"),
     [
         pytest.param(OwnerProducer, "__init__", id="before-it-claims"),
-        pytest.param(RunOwnership, "claim", id="before-it-reads-the-mark"),
         pytest.param(OwnerProducer, "commit", id="before-it-commits-its-mark"),
     ],
 )
@@ -111,13 +109,6 @@ def test_the_mark_is_there_before_earlier_tasks_are_fenced(
     assert values(kafka_broker, target) == _VALUES
 
 
-@pytest.mark.parametrize(
-    ("place", "name"),
-    [
-        pytest.param(OwnerProducer, "commit", id="after-it-read-the-mark"),
-        pytest.param(KafkaAdmin, "fence", id="after-it-committed-its-mark"),
-    ],
-)
 def test_progress_is_removed_between_the_look_at_the_mark_and_the_load(
     kafka_broker: KafkaBroker,
     topic: TopicFactory,
@@ -125,26 +116,16 @@ def test_progress_is_removed_between_the_look_at_the_mark_and_the_load(
     in_process_spark: InProcessSpark,
     worker: KafkaHook,
     monkeypatch: pytest.MonkeyPatch,
-    place: object,
-    name: str,
 ) -> None:
     """The worker of the first try finishes the run meanwhile: what is missing is not taken for nothing."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, numbered(_COUNT))
     ranges = [f"{source}:0:0:{_COUNT}"]
     first = run_copy(ranges, topic=target)
-    suspended = pause(monkeypatch, place, name)
+    suspended = pause(monkeypatch, OwnerProducer, "commit")
     retry = suspended.start(lambda: run_copy(ranges, topic=target, is_retry=True))
-    if place is OwnerProducer:
-        earlier = in_process_spark.requests[0]
-        judge_run(
-            worker,
-            earlier.instance,
-            earlier.submission,
-            first.run_id,
-            [target],
-            proved=True,
-        )
+    earlier = in_process_spark.requests[0]
+    judge_run(worker, earlier.instance, earlier.submission, first.run_id, [target], proved=True)
     remove_progress(worker, first.progress_groups)
 
     suspended.end()

@@ -75,17 +75,14 @@ def test_a_range_without_records_has_a_piece(kafka_broker: KafkaBroker, topic: T
     assert again.delivered_before == 10
 
 
-@pytest.mark.parametrize("preserve_order", [True, False])
-def test_ranges_that_touch(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, *, preserve_order: bool
-) -> None:
+def test_ranges_that_touch(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """Also ranges of one offset: each record belongs to one range."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, numbered(20))
     ranges = [f"{source}:0:{a}:{b}" for a, b in [(0, 1), (1, 2), (2, 10), (10, 19), (19, 20)]]
 
-    report = run_copy(ranges, topic=target, preserve_order=preserve_order)
-    again = run_copy(ranges, topic=target, preserve_order=preserve_order, is_retry=True)
+    report = run_copy(ranges, topic=target, preserve_order=False)
+    again = run_copy(ranges, topic=target, preserve_order=False, is_retry=True)
 
     assert numbers(kafka_broker, target) == list(range(20))
     assert [r.records_written for r in report.ranges] == [1, 1, 8, 9, 1]
@@ -94,15 +91,15 @@ def test_ranges_that_touch(
 
 
 def test_a_thousand_ranges(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
-    """They are one piece, and a retry of it counts each range."""
+    """They are one piece, half of them touch, and a retry of it counts each range."""
     source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(3_000))
-    ranges = [f"{source}:0:{start}:{start + 2}" for start in range(0, 3_000, 3)]
+    kafka_broker.produce(source, numbered(1_500))
+    ranges = [f"{source}:0:{start}:{start + 1}" for start in range(1_500) if start % 3 < 2]
 
     report = run_copy(ranges, topic=target)
     again = run_copy(ranges, topic=target, is_retry=True)
 
-    assert numbers(kafka_broker, target) == [i for i in range(3_000) if i % 3 < 2]
-    assert [r.records_written for r in report.ranges] == [2] * 1_000
+    assert numbers(kafka_broker, target) == [i for i in range(1_500) if i % 3 < 2]
+    assert [r.records_written for r in report.ranges] == [1] * 1_000
     assert again.ranges == report.ranges
-    assert again.delivered_before == 2_000
+    assert again.delivered_before == 1_000

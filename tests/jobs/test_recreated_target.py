@@ -12,14 +12,12 @@ from airflow_provider_kafka_spark.jobs.write import write_records
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.conftest import Copy
-from tests.jobs.runs import SLOW, SMALL_COMMITS, in_background, numbered, pause, values, wait_for_copies
+from tests.jobs.runs import SLOW, SMALL_COMMITS, in_background, numbered, values, wait_for_copies
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 _COUNT = 200
 _VALUES = [b"%d" % i for i in range(_COUNT)]
-
-deliveries = pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 
 
 def recreate(broker: KafkaBroker, topic: str) -> None:
@@ -27,36 +25,13 @@ def recreate(broker: KafkaBroker, topic: str) -> None:
     broker.create_topic(topic, 1)
 
 
-@deliveries
-def test_before_a_driver_writes(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch, delivery: str
-) -> None:
-    """The try fails by name, and its retry writes everything to the new topic, in order."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(_COUNT))
-    ranges = [f"{source}:0:0:{_COUNT}"]
-    suspended = pause(monkeypatch, batch, "write_records")
-    first = suspended.start(lambda: run_copy(ranges, topic=target, delivery=delivery))
-    recreate(kafka_broker, target)
-    suspended.end()
-    failure = first.exception(120)
-
-    report = run_copy(ranges, topic=target, delivery=delivery, is_retry=True, audit_from={target: {"0": 0}})
-
-    assert isinstance(failure, TargetRecreatedError), failure
-    assert failure.retriable
-    assert values(kafka_broker, target) == _VALUES
-    assert (report.delivered_before, report.records_written) == (0, _COUNT)
-
-
-@deliveries
 def test_after_a_driver_has_written(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch, delivery: str
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver looks at the target once more when its tasks have ended."""
+    """The driver looks at the target once more when its tasks have ended; a stream's, in ``test_stream_tries``."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, numbered(_COUNT))
-    ranges = [f"{source}:0:0:{_COUNT}"]
+    ranges, options = [f"{source}:0:0:{_COUNT}"], {"topic": target, "delivery": "at_least_once"}
 
     def write_and_recreate(*arguments: Any) -> Any:
         result = write_records(*arguments)
@@ -65,16 +40,17 @@ def test_after_a_driver_has_written(
 
     with monkeypatch.context() as patch:
         patch.setattr(batch, "write_records", write_and_recreate)
-        with pytest.raises(TargetRecreatedError):
-            run_copy(ranges, topic=target, delivery=delivery)
+        with pytest.raises(TargetRecreatedError) as raised:
+            run_copy(ranges, **options)
 
-    report = run_copy(ranges, topic=target, delivery=delivery, is_retry=True, audit_from={target: {"0": 0}})
+    report = run_copy(ranges, is_retry=True, audit_from={target: {"0": 0}}, **options)
 
+    assert raised.value.retriable
     assert values(kafka_broker, target) == _VALUES
     assert (report.delivered_before, report.records_written) == (0, _COUNT)
 
 
-@deliveries
+@pytest.mark.parametrize("delivery", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
 @pytest.mark.usefixtures("small_commits")
 def test_while_tasks_write(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, delivery: str) -> None:
     """What was committed before is lost with the topic, and is written again."""
@@ -97,21 +73,18 @@ def test_while_tasks_write(kafka_broker: KafkaBroker, topic: TopicFactory, run_c
     assert len(found) == _COUNT
 
 
-@deliveries
-def test_one_that_held_many_records_of_others(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, delivery: str
-) -> None:
+def test_one_that_held_many_records_of_others(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """The records of the run began at an offset that the new topic does not have."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, numbered(_COUNT))
     kafka_broker.produce(target, numbered(1_000))
-    ranges, options = [f"{source}:0:0:{_COUNT}"], {"topic": target, "delivery": delivery}
-    run_copy(ranges, audit_from={target: {"0": 1_000}}, **options)
+    ranges, options = [f"{source}:0:0:{_COUNT}"], {"topic": target, "audit_from": {target: {"0": 1_000}}}
+    run_copy(ranges, **options)
     recreate(kafka_broker, target)
     # A retry that failed has delivered something to the new topic.
-    run_copy([f"{source}:0:0:50"], is_retry=True, audit_from={target: {"0": 1_000}}, **options)
+    run_copy([f"{source}:0:0:50"], is_retry=True, **options)
 
-    report = run_copy(ranges, is_retry=True, audit_from={target: {"0": 1_000}}, **options)
+    report = run_copy(ranges, is_retry=True, **options)
 
     assert values(kafka_broker, target) == _VALUES
     assert (report.delivered_before, report.records_written) == (50, _COUNT)

@@ -9,14 +9,12 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError, TargetError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.jobs import kafka_source
 from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
-from tests.in_process_jobs import InProcessSpark
 from tests.jobs.conftest import Copy
 from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, values
 
@@ -30,26 +28,6 @@ def attempt(number: int, store: TaskStateStore, source: str, target: str, **para
     """One try of the same task."""
     operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **parameters)
     return operator.execute(task_context(store, ti=Try(try_number=number)))
-
-
-@pytest.mark.usefixtures("small_commits")
-def test_a_run_whose_state_is_lost_is_that_of_the_mark(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
-    """The worker has made a new ``run_id``; the driver goes on with the one before."""
-    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
-    kafka_broker.produce(source, [*numbered(60), large()])
-    with pytest.raises(TargetError):
-        run_copy([f"{source}:0:0:61"], topic=target, run_id="aaaaaaaaaaaaaaaa")
-    kafka_broker.alter_topic(target, TAKES_LARGE)
-
-    report = run_copy([f"{source}:0:0:61"], topic=target, run_id="bbbbbbbbbbbbbbbb", is_retry=True, adopts_run=True)
-
-    assert report.run_id == "aaaaaaaaaaaaaaaa"
-    assert values(kafka_broker, target) == values(kafka_broker, source)
-    assert report.delivered_before == 50
-    headers = [dict(record.headers)[PROVENANCE_HEADER] or b"" for record in kafka_broker.consume(target)]
-    assert {header.split(b"|")[0] for header in headers} == {b"aaaaaaaaaaaaaaaa"}
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -97,11 +75,10 @@ def test_records_that_a_task_passed_over_are_written_by_the_next_try(
         assert (result["delivered_before"], result["records_written"]) == (80, _COUNT)
 
 
-@pytest.mark.parametrize("keeps_state", [True, False])
-def test_a_duplicate_is_found_by_every_further_try(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, *, keeps_state: bool
-) -> None:
-    """Otherwise a retry would be green that only counts its own records."""
+def test_a_duplicate_is_found_by_every_further_try(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """Otherwise a retry would be green that only counts its own records. It is in the mark too, in case the state is
+    lost.
+    """
     source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
     kafka.produce(source, [*numbered(60), large()])
     store = TaskStateStore()
@@ -110,11 +87,11 @@ def test_a_duplicate_is_found_by_every_further_try(
     kafka.alter_topic(target, TAKES_LARGE)
     kafka.produce(target, kafka.consume(target)[:1] or pytest.fail("nothing was written"))
 
-    for number in (2, 3):
+    for number, kept in ((2, store), (3, store), (4, TaskStateStore())):
         with pytest.raises(AirflowFailException, match=DuplicateRecordsError.__name__):
-            attempt(number, store if keeps_state else TaskStateStore(), source, target)
+            attempt(number, kept, source, target)
 
-    result = attempt(4, store if keeps_state else TaskStateStore(), source, target, allow_duplicates=True)
+    result = attempt(5, TaskStateStore(), source, target, allow_duplicates=True)
     assert result["duplicates"] == 1
     assert len(values(kafka, target)) == 62
 

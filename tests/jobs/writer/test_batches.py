@@ -37,7 +37,6 @@ STRANGE = [
     *(Record(b"k%d" % i, b"v" * i, (("i", b"%d" % i),), 10_000 - i) for i in range(40)),
 ]
 NewJob = Callable[..., WriterJob]
-BOTH = pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 
 
 @pytest.fixture
@@ -173,7 +172,7 @@ def test_goes_on_in_the_middle_of_a_batch(job: WriterJob) -> None:
     assert report.batches_passed == COUNT // IN_BATCH - 2
 
 
-@BOTH
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
     """Their edges are read record by record, in order, and what lies between them is not written."""
     ranges = [OffsetRange(job.source, 0, *edges) for edges in ((3, 17), (25, 60), (60, 61), (150, 199))]
@@ -236,7 +235,6 @@ def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic:
     assert job.written()[:2] + job.written()[-1:] == [b"one", b"0", b"99999"]
 
 
-@BOTH
 def test_aborted_and_open_transactions(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """What was aborted is left out, also of a producer that commits later; markers and what is open end segments."""
     source, target = topic(suffix="source"), topic(suffix="target")
@@ -306,7 +304,6 @@ def _write(producer: Producer, topic: str, name: str) -> None:
     producer.flush()
 
 
-@BOTH
 def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """Batches with gaps are read record by record, those without are passed on, in order."""
     at_once = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
@@ -341,7 +338,6 @@ def test_a_source_with_times_of_arrival(kafka_broker: KafkaBroker, topic: TopicF
     assert_copied(job, report)
 
 
-@BOTH
 def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """A batch of exactly max.message.bytes is passed on; a larger one goes record by record, in new batches."""
     source = topic(suffix="source")
