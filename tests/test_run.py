@@ -17,7 +17,7 @@ from tests.rings import EXPRESSIONS, LONG_RING, QUICK_RING, WHOLE_RING, ring_of
 _ROOT = Path(__file__).parents[1]
 _CONFIGURATION = """\
 [pytest]
-addopts = -p tests.outcome -p no:cacheprovider
+addopts = -p tests.outcome -p no:cacheprovider -p timeout -p xdist
 markers =
     broker: needs a service
     long: of the long ring
@@ -42,18 +42,22 @@ class Run:
 
     folder: Path
 
-    def of(self, body: str, ring: str = WHOLE_RING, processes: str | None = None) -> tuple[int, str]:
+    def of(self, body: str, processes: str = "") -> tuple[int, str]:
         """The exit code and the output of a run of these tests."""
         (self.folder / "pytest.ini").write_text(_CONFIGURATION)
         (self.folder / "test_it.py").write_text(f"from pathlib import Path\nimport pytest\n{body}")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        environment |= {"PYTHONPATH": str(_ROOT), "AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": str(self.folder)}
-        environment["PROCESSES"] = processes or ""
-        command = [sys.executable, "-m", "tests.run", ring]
+        environment = _environment(AIRFLOW__KAFKA_SPARK__CACHE_FOLDER=str(self.folder), PROCESSES=processes)
+        command = [sys.executable, "-m", "tests.run", WHOLE_RING]
         ended = subprocess.run(
             command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         return ended.returncode, ended.stdout + ended.stderr
+
+
+def _environment(**more: str) -> dict[str, str]:
+    """Without the plugins that no test here needs, each of which takes time to be imported."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return {**kept, "PYTHONPATH": str(_ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PROCESSES": "", **more}
 
 
 @pytest.fixture
@@ -61,10 +65,10 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-@pytest.mark.parametrize("processes", [None, "2"])
-def test_what_passes_alone_is_named_and_kept(run: Run, processes: str | None) -> None:
+def test_what_passes_alone_is_named_and_kept(run: Run) -> None:
+    """Also of processes side by side."""
     group = "pytestmark = pytest.mark.xdist_group('of one')\ndef test_good(): pass\n"
-    code, output = run.of(group + _FAILS_ONCE.format(name="late", marker="broker"), processes=processes)
+    code, output = run.of(group + _FAILS_ONCE.format(name="late", marker="broker"), processes="2")
 
     assert code == 0, output
     assert output.splitlines()[-1] == "FLAKY test_it.py::test_late"
@@ -125,9 +129,7 @@ def test_waits():
         pathlib.Path("cleaned").touch()
 """
     )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment |= {"PYTHONPATH": str(_ROOT), "PROCESSES": ""}
-    process = subprocess.Popen([sys.executable, "-m", "tests.run", QUICK_RING], cwd=tmp_path, env=environment)
+    process = subprocess.Popen([sys.executable, "-m", "tests.run", QUICK_RING], cwd=tmp_path, env=_environment())
     deadline = time.monotonic() + 60
     while not (tmp_path / "started").exists():
         assert time.monotonic() < deadline

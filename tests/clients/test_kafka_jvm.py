@@ -40,15 +40,19 @@ from tests.services.kerberos import Kdc
 
 
 def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither its connections nor its variables and settings; what Java needs, it has."""
+    """Neither its connections nor its variables and settings; what Java needs, it has. Settings for all JVMs of the
+    machine may make it log to the stream that has the port and the secret.
+    """
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xlog:gc=info -Xlog:cds=info")
     for name in ("AIRFLOW_CONN_KAFKA_DEFAULT", "AIRFLOW_VAR_KEY", "AIRFLOW__CORE__FERNET_KEY"):
         monkeypatch.setenv(name, "s3cret")
     monkeypatch.setenv("KRB5_CONFIG", "/krb5.conf")
     before = {child.pid for child in psutil.Process().children()}
 
-    with KafkaJvm({"sasl.jaas.config": "s3cret"}, "a connection", timeout=10):
-        (jvm,) = (child for child in psutil.Process().children() if child.pid not in before)
-        environ, command = jvm.environ(), " ".join(jvm.cmdline())
+    with KafkaJvm({"sasl.jaas.config": "s3cret"}, "a connection", timeout=10) as jvm:
+        (child,) = (child for child in psutil.Process().children() if child.pid not in before)
+        environ, command = child.environ(), " ".join(child.cmdline())
+        assert jvm.java.java.lang.Math.abs(-3) == 3
 
     assert "GatewayServer" in command
     assert "s3cret" not in f"{environ} {command}"
@@ -99,13 +103,6 @@ def test_the_client_reads_what_options_refer_to(tmp_path: Path) -> None:
     # Kafka trims values of any source.
     assert read == {name: value.strip() for name, value in secrets.items()}
     assert client_id == options["kafka.client.id"]
-
-
-def test_what_the_jvm_itself_says_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings for all JVMs of the machine may make it log to the stream that has the port and the secret."""
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xlog:gc=info -Xlog:cds=info")
-    with KafkaJvm({}, "no connection", timeout=10) as jvm:
-        assert jvm.java.java.lang.Math.abs(-3) == 3
 
 
 def test_a_jvm_that_is_gone_is_named() -> None:
@@ -179,8 +176,7 @@ def test_a_jvm_that_goes_after_an_exception_is_named(caplog: pytest.LogCaptureFi
     assert 0 < len(caplog.records) < 10
 
 
-@pytest.mark.parametrize("beside_pyspark", [False, True])
-def test_what_java_says_is_a_sentence_before_the_advice(monkeypatch: pytest.MonkeyPatch, beside_pyspark: bool) -> None:
+def test_what_java_says_is_a_sentence_before_the_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where PySpark, in the same process, takes every exception for one of its own JVM, and stumbles over it."""
 
     def captured(*arguments: Any) -> Any:
@@ -189,14 +185,14 @@ def test_what_java_says_is_a_sentence_before_the_advice(monkeypatch: pytest.Monk
         except Py4JJavaError:
             raise Py4JError("Method exceptionString([class SparkSession]) does not exist")  # noqa: B904 - as PySpark
 
-    if beside_pyspark:
-        monkeypatch.setattr(py4j.java_gateway, "get_return_value", captured)
     with KafkaJvm({"bootstrap.servers": "127.0.0.1:1"}, "the broker", timeout=1) as jvm:
-        with pytest.raises(BrokerUnavailableError, match=r"Call: listNodes\. Is the broker up, and"):
-            jvm.get(jvm.admin().describeCluster().clusterId(), "reading the cluster's id")
-        words = r"Invalid url in bootstrap\.servers: .*\w\. Correct the property it names\.$"
-        with pytest.raises(ConnectionConfigError, match=words):
-            jvm.admin({"bootstrap.servers": "no port"})
+        for read in (py4j.java_gateway.get_return_value, captured):
+            monkeypatch.setattr(py4j.java_gateway, "get_return_value", read)
+            with pytest.raises(BrokerUnavailableError, match=r"Call: listNodes\. Is the broker up, and"):
+                jvm.get(jvm.admin().describeCluster().clusterId(), "reading the cluster's id")
+            words = r"Invalid url in bootstrap\.servers: .*\w\. Correct the property it names\.$"
+            with pytest.raises(ConnectionConfigError, match=words):
+                jvm.admin({"bootstrap.servers": "no port"})
 
 
 @pytest.mark.parametrize(

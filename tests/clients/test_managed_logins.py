@@ -139,8 +139,8 @@ def test_no_token_is_a_named_error(
     assert not [text for text in ("secret", signer.token) if text in str(raised.value)]
 
 
-@pytest.mark.parametrize("place", ["class path", "context class loader", "nowhere"])
-def test_java_s_handler_comes_from_its_jar(secured_broker: KafkaBroker, place: str) -> None:
+@pytest.mark.parametrize("is_on_class_path", [True, False])
+def test_java_s_handler_comes_from_its_jar(secured_broker: KafkaBroker, is_on_class_path: bool) -> None:
     """It is loaded, and the broker, which is not MSK's, says that it does not have the mechanism. A thread's class
     loader has what Spark is given by --jars, while Kafka's client is on the class path.
     """
@@ -150,14 +150,18 @@ def test_java_s_handler_comes_from_its_jar(secured_broker: KafkaBroker, place: s
         "bootstrap.servers": secured_broker.sasl_bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
     }
-    jars = [*client_jars(None), *([handler] if place == "class path" else [])]
+    jars = [*client_jars(None), *([handler] if is_on_class_path else [])]
     with KafkaJvm({}, "the test's broker", timeout=10.0, jars=jars) as jvm:
-        if place == "context class loader":
-            _load_in_this_thread(jvm, handler)
-        with pytest.raises(KafkaSparkError) as raised:
-            jvm.get(jvm.admin(java).describeCluster().clusterId(), "reading the cluster's id")
 
-    assert ("could not be found" if place == "nowhere" else "UnsupportedSaslMechanismException") in str(raised.value)
+        def refusal() -> str:
+            with pytest.raises(KafkaSparkError) as raised:
+                jvm.get(jvm.admin(java).describeCluster().clusterId(), "reading the cluster's id")
+            return str(raised.value)
+
+        if not is_on_class_path:
+            assert "could not be found" in refusal()
+            _load_in_this_thread(jvm, handler)
+        assert "UnsupportedSaslMechanismException" in refusal()
 
 
 def _load_in_this_thread(jvm: KafkaJvm, jar: Path) -> None:

@@ -38,7 +38,7 @@ stoppable.run(work, lambda: None)
 
 
 @pytest.mark.parametrize("kind", ["owned", "bare"])
-@pytest.mark.parametrize("starts", [1, 2, 3, 4])
+@pytest.mark.parametrize("starts", [1, 3])
 def test_a_stop_in_the_middle_of_a_start_leaves_no_process(starts: int, kind: str, tmp_path: Path) -> None:
     mark = ProcessMark()
     process = subprocess.Popen(

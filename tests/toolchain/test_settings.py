@@ -35,7 +35,8 @@ _LATER = {
     token_endpoint_hosts: TOKEN_ENDPOINT_HOSTS,
     deployment: DEPLOYMENT,
 }
-_VALUES = f"from {Setting.__module__} import *; print({', '.join(f'{read.__name__}()' for read in _SETTINGS)})"
+_IMPORT = f"from {Setting.__module__} import *"
+_PRINT = f"print({', '.join(f'{read.__name__}()' for read in _SETTINGS)})"
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +61,6 @@ def run(code: str, environment: Mapping[str, str]) -> str:
     return done.stdout.strip()
 
 
-def values(environment: Mapping[str, str], imported: str = "airflow") -> str:
-    """All options as a process reads them that has imported this module."""
-    return run(f"import {imported}; {_VALUES}", environment)
-
-
 def test_without_a_setting_the_defaults_apply() -> None:
     assert (cache_folder(), maven_repository(), class_archive_enabled()) == (None, None, True)
     assert (client_classes_allowed(), token_endpoint_hosts(), deployment()) == (False, None, None)
@@ -76,25 +72,27 @@ def test_hosts_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert token_endpoint_hosts() == {"id.example.com", "10.0.0.1"}
 
 
-def test_airflow_cfg_is_read(airflow_cfg: Mapping[str, str]) -> None:
-    assert values(airflow_cfg) == "/from/cfg https://cfg.example.com False"
-
-
-def test_variables_come_before_airflow_cfg_and_those_of_airflows_form_first(airflow_cfg: Mapping[str, str]) -> None:
+def test_airflow_cfg_is_read_after_variables_and_those_of_airflows_form_come_first(
+    airflow_cfg: Mapping[str, str],
+) -> None:
     environment = {
         "AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/from/variable",
         "AIRFLOW_KAFKA_SPARK_CACHE": "/from/earlier",
         "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY": "file:///earlier",
     }
+    code = f"import airflow, os; {_IMPORT}; {_PRINT}; os.environ.update({environment}); {_PRINT}"
 
-    assert values({**airflow_cfg, **environment}) == "/from/variable file:///earlier False"
+    assert run(code, airflow_cfg).splitlines() == [
+        "/from/cfg https://cfg.example.com False",
+        "/from/variable file:///earlier False",
+    ]
 
 
 def test_a_process_without_airflow_reads_variables_and_does_not_import_it(airflow_cfg: Mapping[str, str]) -> None:
     environment = {"AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/new", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE": "off"}
+    code = f"import sys; {_IMPORT}; {_PRINT}; print('airflow' in sys.modules)"
 
-    assert values({**airflow_cfg, **environment}, imported="sys") == "/new None False"
-    assert run(f"import {Setting.__module__}, sys; print('airflow' in sys.modules)", {}) == "False"
+    assert run(code, {**airflow_cfg, **environment}).splitlines() == ["/new None False", "False"]
 
 
 def test_airflow_lists_the_section(airflow_cfg: Mapping[str, str]) -> None:
