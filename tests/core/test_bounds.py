@@ -35,18 +35,14 @@ _MOMENT_MS = 1_795_165_200_000
     [
         pytest.param("2026-11-20T09:00:00Z", _MOMENT_MS, id="iso-z"),
         pytest.param("2026-11-20T09:00:00z", _MOMENT_MS, id="iso-small-z"),
-        pytest.param("2026-11-19T21:00:00-12:00", _MOMENT_MS, id="iso-day-before"),
         pytest.param("2026-11-20 09:00:00+00:00", _MOMENT_MS, id="iso-with-blank-as-airflow-prints"),
-        pytest.param("2026-11-20T09:00:00.000000+00:00", _MOMENT_MS, id="iso-microseconds"),
         pytest.param("  2026-11-20T09:00:00Z\n", _MOMENT_MS, id="iso-amid-whitespace"),
-        pytest.param(datetime(2026, 11, 20, 9, tzinfo=timezone.utc), _MOMENT_MS, id="datetime-utc"),
         pytest.param(_MOMENT_MS, _MOMENT_MS, id="epoch-ms"),
         pytest.param(str(_MOMENT_MS), _MOMENT_MS, id="epoch-ms-as-text"),
         # A number that might be in seconds has a narrower range than a moment in words.
         pytest.param(SMALLEST_EPOCH_MS, SMALLEST_EPOCH_MS, id="smallest-number"),
         pytest.param(10**14, 10**14, id="largest-number"),
         pytest.param("1970-01-01T00:00:00Z", 0, id="first"),
-        pytest.param(datetime(1970, 1, 1, tzinfo=timezone.utc), 0, id="first-as-datetime"),
         pytest.param("5138-11-16T09:46:40.000999Z", 10**14, id="last-with-microseconds"),
     ],
 )
@@ -81,36 +77,26 @@ def test_a_shown_moment_reads_back(epoch_ms: int) -> None:
         pytest.param(
             "2026-11-20T10:00:00", ["must have a time zone", "naive '2026-11-20T10:00:00'", "Add 'Z'"], id="naive-text"
         ),
-        pytest.param("2026-11-20", ["must have a time zone"], id="naive-date"),
         pytest.param(datetime(2026, 11, 20), ["must have a time zone", "naive"], id="naive-datetime"),
         pytest.param(date(2026, 11, 20), ["aware datetime", "of type date"], id="date"),
         pytest.param(1_795_165_200, ["milliseconds", "1795165200", "seconds; multiply by 1000"], id="seconds"),
-        pytest.param("1795165200", ["seconds; multiply by 1000"], id="seconds-as-text"),
         pytest.param(SMALLEST_EPOCH_MS - 1, ["seconds; multiply by 1000"], id="just-below-the-smallest"),
-        pytest.param(0, ["seconds; multiply by 1000"], id="zero"),
-        pytest.param(-1, ["milliseconds", "-1"], id="minus-one"),
         pytest.param("-2", ["milliseconds", "-2"], id="minus-two-as-text"),
-        pytest.param(1_795_165_200_000_000, ["microseconds; divide by 1000"], id="microseconds"),
         pytest.param(10**14 + 1, ["microseconds; divide by 1000"], id="just-above-the-largest"),
         pytest.param("9" * 5000, ["ISO 8601"], id="thousands-of-digits"),
-        pytest.param("20261120", ["milliseconds"], id="ds-nodash"),
         pytest.param(1_795_165_200_000.0, ["epoch milliseconds", "of type float"], id="float"),
-        pytest.param("1795165200000.0", ["ISO 8601", "'1795165200000.0'"], id="float-as-text"),
         pytest.param(True, ["of type bool"], id="boolean"),
         pytest.param(None, ["got None", "NoneType"], id="null"),
-        pytest.param([], ["of type list"], id="list"),
         pytest.param("yesterday", ["ISO 8601", "'yesterday'"], id="word"),
         pytest.param("", ["ISO 8601", "data interval", "CronDataIntervalTimetable"], id="empty-text"),
         pytest.param("None", ["data interval", "CronDataIntervalTimetable"], id="template-without-a-value"),
         pytest.param("{{ data_interval_start }}", ["ISO 8601"], id="template-not-rendered"),
-        pytest.param("2026-13-01T00:00:00Z", ["ISO 8601"], id="month-13"),
         pytest.param("\u00b2" * 13, ["ISO 8601"], id="superscripts"),
         pytest.param(
             "\u0661\u0667\u0669\u0665\u0661\u0666\u0665\u0662\u0660\u0660\u0660\u0660\u0660",
             ["ISO 8601"],
             id="arabic-digits",
         ),
-        pytest.param("--1795165200000", ["ISO 8601"], id="two-signs"),
     ],
 )
 def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
@@ -125,12 +111,10 @@ def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
     "value",
     [
         pytest.param("1969-12-31T23:59:59.999Z", id="minus-one-is-latest"),
-        pytest.param("1969-12-31T23:59:59.998Z", id="minus-two-is-earliest"),
         pytest.param(datetime(1, 1, 1, tzinfo=timezone.utc), id="year-one"),
         pytest.param("1970-01-01T00:59:59+01:00", id="before-1970-in-utc-only"),
         pytest.param("5138-11-16T09:46:40.001Z", id="one-millisecond-too-late"),
         pytest.param("9999-12-31T23:59:59Z", id="airflows-last-date"),
-        pytest.param(datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))), id="last-datetime"),
         pytest.param(datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), id="first-datetime"),
     ],
 )
@@ -162,7 +146,6 @@ def test_a_window_has_a_width() -> None:
 @pytest.mark.parametrize(
     ("value", "side", "expected"),
     [
-        pytest.param("earliest", "start", Earliest(), id="earliest"),
         pytest.param("latest", "end", Latest(), id="latest"),
         pytest.param(" EARLIEST ", "start", Earliest(), id="as-spark-without-regard-to-case"),
     ],
@@ -176,8 +159,6 @@ def test_reads_sparks_words(value: str, side: Side, expected: RequestedOffset) -
     ("value", "side", "expected"),
     [
         pytest.param({"o": {"0": 23}}, "start", {"o[0]": AtOffset(23)}, id="offset"),
-        pytest.param({"o": {0: 23}}, "start", {"o[0]": AtOffset(23)}, id="number-as-key"),
-        pytest.param({"o": {"0": 0}}, "end", {"o[0]": AtOffset(0)}, id="offset-zero"),
         pytest.param(parse_bound({"o": {"0": 3}}, "end"), "end", {"o[0]": AtOffset(3)}, id="parsed-already"),
         pytest.param({"o": {"0": -2}}, "start", {"o[0]": Earliest()}, id="sparks-earliest"),
         pytest.param({"o": {"0": -1}}, "end", {"o[0]": Latest()}, id="sparks-latest"),
@@ -215,7 +196,6 @@ _REFUSED = [
     pytest.param({"o": {"0": None}}, "start", ["got None", "Spark would read null as 0"], id="null-offset"),
     pytest.param({"o": {"0": "23"}}, "start", ["got '23' of type str"], id="offset-as-text"),
     pytest.param({"o": {"0": True}}, "start", ["got True of type bool"], id="boolean-offset"),
-    pytest.param('{"o": {"0": 1e3}}', "start", ["got 1000.0 of type float"], id="json-exponent"),
     pytest.param('{"o": {"0": NaN}}', "start", ["got nan"], id="json-nan"),
     pytest.param({"o": {"x": 1}}, "start", ["partitions by number", "'x'", "'o'"], id="partition-as-word"),
     pytest.param({"o": {-1: 1}}, "start", ["partitions by number"], id="negative-partition-number"),
@@ -224,17 +204,14 @@ _REFUSED = [
     pytest.param({"o": {1.0: 1}}, "start", ["partitions by number", "1.0"], id="float-partition"),
     pytest.param({"o": {"\u0661": 1}}, "start", ["partitions by number"], id="arabic-partition"),
     pytest.param({"o": {"0": 1, 0: 2}}, "start", ["o[0] twice"], id="partition-as-text-and-number"),
-    pytest.param({"o": {"0": 1, "00": 2}}, "start", ["o[0] twice"], id="partition-with-leading-zero"),
     pytest.param('{"o": {"0": 1, "0": 2}}', "end", ["names ['0'] twice", "ending_offsets"], id="json-partition-twice"),
     pytest.param('{"o": {"0": 1}, "o": {"1": 2}}', "end", ["names ['o'] twice"], id="json-topic-twice"),
     pytest.param({"o": 5}, "start", ["offsets by partition", "got 5 for topic 'o'"], id="no-partitions"),
-    pytest.param({"o": [5]}, "start", ["offsets by partition", "got [5]"], id="list-of-offsets"),
     pytest.param({}, "start", ["starting_offsets must be 'earliest' or offsets", "{}"], id="empty-dict"),
     pytest.param(None, "end", ["ending_offsets must be 'latest' or offsets", "None"], id="null"),
     pytest.param(5, "end", ["got 5"], id="number"),
     pytest.param("", "start", ["not JSON"], id="empty-text"),
     pytest.param("erliest", "start", ["'earliest'", "'erliest'", "not JSON"], id="misspelt"),
-    pytest.param('{"o": {"0": 1}', "start", ["not JSON"], id="json-cut-off"),
     pytest.param('{"o": {"0": ' + "9" * 5000 + "}}", "start", ["not JSON"], id="json-thousands-of-digits"),
     pytest.param("[" * 100_000, "start", ["not JSON"], id="json-too-deep"),
     pytest.param("[1]", "start", ["offsets such as"], id="json-list"),
@@ -265,27 +242,15 @@ def test_a_partition_without_a_bound_is_an_error() -> None:
         bound.requested_for(TopicPartition("o", 1))
 
 
-def test_a_named_partition_overrules_the_default() -> None:
-    """The offset of a partition has priority over the default."""
-    bound = Bound(Latest(), {TopicPartition("o", 0): AtTimestamp(5)})
-
-    assert bound.requested_for(TopicPartition("o", 0)) == AtTimestamp(5)
-    assert bound.requested_for(TopicPartition("o", 1)) == Latest()
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         pytest.param("earliest", Earliest(), id="earliest"),
         pytest.param(" Latest\n", Latest(), id="latest-as-spark-without-regard-to-case"),
         pytest.param("2026-11-20T09:00:00Z", AtTimestamp(_MOMENT_MS), id="moment"),
-        pytest.param(datetime(2026, 11, 20, 9, tzinfo=timezone.utc), AtTimestamp(_MOMENT_MS), id="datetime"),
-        pytest.param(_MOMENT_MS, AtTimestamp(_MOMENT_MS), id="epoch-ms"),
         pytest.param(str(_MOMENT_MS), AtTimestamp(_MOMENT_MS), id="epoch-ms-as-text"),
-        pytest.param({"any": {"7": 23}}, AtOffset(23), id="offset"),
         pytest.param(' {"any": {"7": 0}} ', AtOffset(0), id="offset-as-json"),
         pytest.param({"any": {"7": -1}}, Latest(), id="sparks-latest"),
-        pytest.param({"any": {7: -2}}, Earliest(), id="sparks-earliest"),
         pytest.param(Bound.everywhere(AtOffset(3)), AtOffset(3), id="parsed-already"),
     ],
 )
@@ -302,12 +267,7 @@ def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> N
         pytest.param("erliest", ["got 'erliest'", "ISO 8601"], id="misspelt"),
         pytest.param("2026-11-20T09:00:00", ["must have a time zone"], id="naive"),
         pytest.param("-2", ["milliseconds"], id="minus-two-as-text"),
-        pytest.param(True, ["got True"], id="boolean"),
-        pytest.param(["orders"], ["got ['orders']"], id="list"),
         pytest.param({}, ["offsets such as", "got {}"], id="empty-dict"),
-        pytest.param({"o": {"0": -3}}, ["o[0]", "got -3"], id="minus-three"),
-        pytest.param({"o": 5}, ["offsets by partition"], id="no-partitions"),
-        pytest.param('{"o": {"0": 1}', ["not JSON"], id="json-cut-off"),
     ],
 )
 def test_refuses_what_is_no_start(value: object, fragments: list[str]) -> None:
@@ -316,16 +276,3 @@ def test_refuses_what_is_no_start(value: object, fragments: list[str]) -> None:
         parse_start(value, "reset_checkpoint_to")
 
     assert "starting_offsets" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("epoch_ms", "shown"),
-    [
-        pytest.param(0, "1970-01-01T00:00:00.000Z", id="zero"),
-        pytest.param(_MOMENT_MS + 7, "2026-11-20T09:00:00.007Z", id="padded-milliseconds"),
-        pytest.param(-1, "1969-12-31T23:59:59.999Z", id="before-1970"),
-    ],
-)
-def test_shows_a_moment(epoch_ms: int, shown: str) -> None:
-    """ISO 8601 in UTC with three digits of milliseconds."""
-    assert iso(epoch_ms) == shown

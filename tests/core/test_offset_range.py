@@ -77,15 +77,8 @@ def test_reads_every_legal_topic_name(topic: str) -> None:
 _MALFORMED = [
     pytest.param("orders:0:-1:5", ["three plain numbers", "orders:0:-1:5"], id="text-negative"),
     pytest.param("orders:0:9:5", ["must not be reversed", "from_offset=9", "orders[0]", "Swap"], id="text-reversed"),
-    pytest.param("orders:0:5", ["topic:partition:from:until", "orders:0:5"], id="text-three-parts"),
-    pytest.param("orders:0:5:", ["three plain numbers"], id="text-open-end"),
-    pytest.param("orders:0:5:latest", ["three plain numbers"], id="text-word"),
-    pytest.param("orders:0:1.0:5", ["three plain numbers"], id="text-fraction"),
-    pytest.param("orders:0:1e3:2000", ["three plain numbers"], id="text-exponent"),
     pytest.param("orders:0:1_000:2000", ["three plain numbers"], id="text-underscore-in-number"),
     pytest.param("orders:0:007:9", ["three plain numbers"], id="text-leading-zeros"),
-    pytest.param("orders:0:+1:9", ["three plain numbers"], id="text-plus-sign"),
-    pytest.param("orders:0: 1:9", ["three plain numbers"], id="text-blank-in-number"),
     pytest.param("orders:0:1:9\n", ["three plain numbers"], id="text-line-end"),
     pytest.param("orders:0:\u0661:\u0669", ["three plain numbers"], id="text-arabic-digits"),
     pytest.param("orders:0:1:\u00b2", ["three plain numbers"], id="text-superscript"),
@@ -93,26 +86,16 @@ _MALFORMED = [
     pytest.param("orders:0:0:9223372036854775808", ["until_offset", "9223372036854775807"], id="text-beyond-int64"),
     pytest.param("orders:2147483648:0:1", ["partition", "2147483647", "orders"], id="text-partition-beyond-int32"),
     pytest.param(":0:0:1", ["topic name", "''"], id="text-no-topic"),
-    pytest.param("..:0:0:1", ["topic name", "'..'"], id="text-topic-two-dots"),
     pytest.param("a:b:0:0:1", ["topic name", "'a:b'"], id="text-topic-with-colon"),
-    pytest.param("a b:0:0:1", ["topic name", "'a b'"], id="text-topic-with-blank"),
     pytest.param("\u00fcber:0:0:1", ["topic name"], id="text-topic-not-ascii"),
     pytest.param("a" * 250 + ":0:0:1", ["1 to 249"], id="text-topic-too-long"),
     pytest.param("", ["topic:partition:from:until", "''"], id="text-empty"),
-    pytest.param(None, ["got None", "NoneType"], id="null"),
     pytest.param(7, ["got 7", "int"], id="number"),
-    pytest.param(b"orders:0:0:1", ["bytes"], id="bytes"),
-    pytest.param(["orders", 0, 1, 2], ["list"], id="list"),
     pytest.param({}, ["missing ['from_offset', 'partition', 'topic', 'until_offset']"], id="dict-empty"),
     pytest.param(
         {"topic": "orders", "partition": 0, "from_offset": 0},
         ["missing ['until_offset']", "unknown []"],
         id="dict-lacks-a-key",
-    ),
-    pytest.param(
-        {"topic": "orders", "partition": 0, "fromOffset": 0, "until_offset": 1},
-        ["missing ['from_offset']", "unknown ['fromOffset']"],
-        id="dict-misspelt-key",
     ),
     pytest.param(
         {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 1, 5: 6},
@@ -135,7 +118,6 @@ def test_refuses_a_malformed_range(value: object, fragments: list[str]) -> None:
     [
         pytest.param(-1, "-1", "int", id="negative"),
         pytest.param("5", "'5'", "str", id="text"),
-        pytest.param(None, "None", "NoneType", id="null"),
         pytest.param(5.0, "5.0", "float", id="whole-float"),
         pytest.param(True, "True", "bool", id="true"),
         pytest.param(2**63, "9223372036854775808", "int", id="beyond-int64"),
@@ -154,14 +136,6 @@ def test_refuses_what_is_no_topic(topic: object) -> None:
     """A topic is text, and a legal name to its last character."""
     with pytest.raises(OffsetRangeError, match="A topic name must be"):
         TopicPartition(topic, 0)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("start", "until", "size"), [(100, 100, 0), (100, 101, 1), (1, _MAX_OFFSET, _MAX_OFFSET - 1)])
-def test_the_end_is_exclusive(start: int, until: int, size: int) -> None:
-    """From 100 until 100 holds nothing, from 100 until 101 holds one offset; nothing rounds at the largest one."""
-    r = OffsetRange("orders", _MAX_PARTITION, start, until)
-
-    assert (r.size, r.is_empty) == (size, size == 0)
 
 
 def test_shows_a_range_to_a_person() -> None:
@@ -223,29 +197,23 @@ def test_a_set_stays_the_same_set(ranges: OffsetRanges, random: Any) -> None:
     ("values", "fragments"),
     [
         pytest.param(["orders:0:0:10", "orders:0:0:10"], ["'orders:0:0:10'", "given twice"], id="duplicate"),
-        pytest.param(["orders:0:5:5", "orders:0:5:5"], ["given twice"], id="duplicate-empty"),
         pytest.param(
             ["orders:0:0:10", "orders:0:9:20"],
             ["'orders:0:0:10' and 'orders:0:9:20' overlap", "merge_overlaps=True"],
             id="overlap-by-one",
         ),
         pytest.param(["orders:0:0:100", "orders:0:10:20"], ["overlap"], id="nested"),
-        pytest.param(["orders:0:0:10", "orders:0:0:11"], ["overlap"], id="same-start"),
         pytest.param(
             ["orders:0:0:10", "orders:0:5:5", "orders:0:7:9"],
             ["'orders:0:0:10' and 'orders:0:7:9' overlap"],
             id="overlap-hidden-behind-an-empty-range",
         ),
-        pytest.param(["orders:0:0:10", None], ["got None"], id="null-among-ranges"),
         pytest.param([["a:0:0:1"], ["b:0:0:1"]], ["got a list of 2 lists or results, as a mapped"], id="mapped-sensor"),
         pytest.param([{"ranges": [], "run_id": "1"}], ["Map over it: .expand(offset_ranges="], id="mapped-copy"),
         pytest.param("orders:0:0:10", ["must be a list", "'orders:0:0:10'"], id="one-text"),
         pytest.param(
             {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 1}, ["must be a list"], id="one-dict"
         ),
-        pytest.param(b"orders:0:0:10", ["must be a list"], id="bytes"),
-        pytest.param(None, ["must be a list", "got None"], id="null"),
-        pytest.param(5, ["must be a list", "got 5"], id="number"),
     ],
 )
 def test_refuses_a_malformed_set(values: object, fragments: list[str]) -> None:
@@ -259,9 +227,7 @@ def test_refuses_a_malformed_set(values: object, fragments: list[str]) -> None:
     [
         pytest.param(["orders:0:0:10", "orders:0:10:20"], id="touching"),
         pytest.param(["orders:0:0:10", "orders:1:0:10"], id="other-partition"),
-        pytest.param(["a:0:0:10", "a-b:0:0:10", "a.b:0:0:10"], id="other-topic"),
         pytest.param(["orders:0:0:10", "orders:0:5:5"], id="empty-within"),
-        pytest.param(["orders:0:5:5", "orders:0:5:9"], id="empty-at-the-start"),
         pytest.param(["orders:0:9:9", "orders:0:5:9"], id="empty-at-the-end"),
         pytest.param([], id="no-ranges"),
     ],
@@ -362,11 +328,3 @@ def test_finds_a_range_up_to_the_largest_offset() -> None:
     ranges = OffsetRanges([OffsetRange("o", 0, 0, _MAX_OFFSET)])
 
     assert ranges.index_of_range_holding(OffsetRange("o", 0, 1, _MAX_OFFSET)) == 0
-
-
-def test_leaves_out_empty_ranges_on_request() -> None:
-    """Only ranges with an offset remain, in a set."""
-    ranges = OffsetRanges.parse(["o:0:0:5", "o:1:7:7"])
-
-    assert ranges.without_empty() == OffsetRanges.parse(["o:0:0:5"])
-    assert ranges.total == 5

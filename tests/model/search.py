@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -42,18 +44,29 @@ def explore(
     """
     before: dict[S, tuple[S, str] | None] = {start: None}
     waiting = deque([start])
-    while waiting:
-        state = waiting.popleft()
-        for name, following in steps(state):
-            if following in before:
-                continue
-            before[following] = (state, name)
-            if (wrong := violation(following)) is not None:
-                return Exploration(len(before), wrong, _trace(before, following))
-            if len(before) > max_states:
-                raise RuntimeError(f"There are more than {max_states:,} states.")
-            waiting.append(following)
+    with _without_collector():
+        while waiting:
+            state = waiting.popleft()
+            for name, following in steps(state):
+                if following in before:
+                    continue
+                before[following] = (state, name)
+                if (wrong := violation(following)) is not None:
+                    return Exploration(len(before), wrong, _trace(before, following))
+                if len(before) > max_states:
+                    raise RuntimeError(f"There are more than {max_states:,} states.")
+                waiting.append(following)
     return Exploration(len(before))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """States refer to no one in a circle; to look for circles among so many takes a quarter of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _trace(before: dict[S, tuple[S, str] | None], state: S) -> tuple[str, ...]:

@@ -98,8 +98,6 @@ def _missing(stream_plan: StreamPlan) -> list[str]:
         pytest.param("latest", (3, 10, 10), "o:0:10:10", id="latest"),
         pytest.param("latest", (3, 8, 10), "o:0:8:8", id="latest-is-the-last-stable-offset"),
         pytest.param({"o": {"0": 5}}, (3, 10, 10), "o:0:5:10", id="offset"),
-        pytest.param({"o": {"0": -1}}, (3, 10, 10), "o:0:10:10", id="sparks-latest"),
-        pytest.param({"o": {"0": -2}}, (3, 10, 10), "o:0:3:10", id="sparks-earliest"),
         pytest.param(_NOW, (0, 10, 10), "o:0:7:10", id="moment"),
     ],
 )
@@ -233,7 +231,6 @@ def test_a_first_run_may_be_a_reset() -> None:
             "2026-11-20T10:00:00+00:00", Reset("1795168800000", "run-1"), (2, "o:0:5:10"), id="in-another-spelling"
         ),
         pytest.param("earliest", Reset('{"o": {"0": 2}}', "run-1"), (3, "o:0:2:10"), id="another-reset"),
-        pytest.param("earliest", Reset('{"o": {"0": 2}}', "run-2"), (3, "o:0:2:10"), id="another-reset-by-another-run"),
     ],
 )
 def test_a_reset_is_done_once_for_each_dag_run(done: str, reset: Reset, expected: tuple[int, str]) -> None:
@@ -268,10 +265,6 @@ _P = [(0, 4, 4)]
         pytest.param(
             _cluster({"o": "id-2"}, o=[(0, 10, 10)], p=_P), "was deleted and recreated (id id-1, now id-2)",
             ["o:0:0:10", "p:0:1:4"], "o:0:5:5", True, id="created-again",
-        ),
-        pytest.param(
-            _cluster({"o": "id-2"}, o=[(0, 3, 3)], p=_P), "was deleted and recreated (id id-1, now id-2)",
-            ["o:0:0:3", "p:0:1:4"], "o:0:5:5", True, id="created-again-and-shorter",
         ),
         pytest.param(
             _cluster(o=[(0, 3, 3)], p=_P), "the log ends at 3, and the stream had read it up to 5: it was cut short",
@@ -403,9 +396,6 @@ def test_the_beginning_of_an_added_partition_may_have_aged_out() -> None:
     ("batch", "logs", "uncommitted", "missing"),
     [
         pytest.param({"o0": 8}, [(0, 10, 10)], ["o:0:5:8"], [], id="one-partition"),
-        pytest.param({"o0": 8, "o1": 2}, [(0, 10, 10), (0, 3, 3)], ["o:0:5:8", "o:1:0:2"], [], id="and-one-new-in-it"),
-        pytest.param({"o0": 10}, [(0, 10, 10)], ["o:0:5:10"], [], id="to-the-end-of-the-log"),
-        pytest.param({"o0": 8}, [(5, 10, 10)], ["o:0:5:8"], [], id="just-there"),
         pytest.param({"o0": 8}, [(6, 10, 10)], ["o:0:6:8"], ["o:0:5:6"], id="partly-aged-out"),
         pytest.param({"o0": 8}, [(9, 10, 10)], ["o:0:8:8"], ["o:0:5:9"], id="wholly-aged-out"),
     ],
