@@ -3,9 +3,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,14 @@ from airflow_provider_kafka_spark.core.handoff.java_properties import format_pro
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted, take_event
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.jobs.driver import run_job
+from tests.core.job_requests import job_request
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 pytestmark = pytest.mark.spark
 
@@ -21,110 +28,97 @@ _SECRET = "hunter2-0123456789abcdef"
 _JAAS = f'PlainLoginModule required username="copier" password="{_SECRET}";'
 _URL = "https://id.example.com/token"
 _KEY = "5ea1" * 16
-_REQUEST = JobRequest(
-    run_id="0123456789abcdef",
-    instance="instance",
-    submission=1,
-    plan_digest="digest",
-    ranges=(),
-    spans=(),
-    transform=Transform(topic="copy"),
-    source_options={
-        "kafka.bootstrap.servers": "b:9092",
-        "kafka.sasl.jaas.config": _JAAS,
-        "kafka.sasl.oauthbearer.token.endpoint.url": _URL,
-    },
-    sink_options={"kafka.bootstrap.servers": "b:9092", "kafka.ssl.key.password": "correct horse"},
-    report_uri="",
-    event_token="70ce" * 8,
-    report_key=_KEY,
-)
-
-RunJob = Callable[[str], JobReport]
 
 
 @pytest.fixture
-def run_job(tmp_path: Path) -> RunJob:
-    """Run a driver whose job is a line of Python, and fails; its request is written as a worker writes it: the secrets
-    in a file beside it.
-    """
-    source, of_source = by_reference(_REQUEST.source_options, "logins.properties", "source")
-    sink, of_sink = by_reference(_REQUEST.sink_options, "logins.properties", "sink")
-    (tmp_path / "logins.properties").write_text(format_properties({**of_source, **of_sink}))
-    report = tmp_path / "report.json"
-    proceed = tmp_path / "proceed"
-    request = replace(
-        _REQUEST,
-        source_options=source,
-        sink_options=sink,
-        report_uri=str(report),
-        owner_pid=os.getpid(),
-        proceed_file=str(proceed),
+def request_of_job(tmp_path: Path) -> JobRequest:
+    """As a worker makes it: with the secrets in a file beside it."""
+    file = tmp_path / "logins.properties"
+    source = {"kafka.sasl.jaas.config": _JAAS, "kafka.sasl.oauthbearer.token.endpoint.url": _URL}
+    source_options, of_source = by_reference(source, str(file), "source")
+    sink_options, of_sink = by_reference({"kafka.ssl.key.password": "correct horse"}, str(file), "sink")
+    file.write_text(format_properties({**of_source, **of_sink}))
+    return job_request(
+        source_options=source_options,
+        sink_options=sink_options,
+        report_uri=str(tmp_path / "report.json"),
+        event_token="70ce" * 8,
+        report_key=_KEY,
     )
-    (tmp_path / "request.json").write_text(request.to_json())
-
-    def run(line: str) -> JobReport:
-        script = (
-            "import os, signal, sys\n"
-            "from airflow_provider_kafka_spark.jobs.driver import run_job\n"
-            "def job(spark, request):\n"
-            "    jvm = spark.sparkContext._jvm\n"
-            f"    {line}\n"
-            "sys.exit(run_job(job))\n"
-        )
-        spark = (
-            "--master local[1] --name the-name --conf spark.ui.enabled=false --conf spark.log.level=ERROR pyspark-shell"
-        )
-        environment = {
-            **os.environ,
-            "PYSPARK_SUBMIT_ARGS": spark,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        }
-        with subprocess.Popen(
-            [sys.executable, "-c", script, "request.json"],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as driver:
-            output = []
-            for text in driver.stdout or ():
-                output.append(text)
-                if isinstance(take_event(text, request.event_token)[1], JobStarted):
-                    proceed.touch()
-        assert report.exists(), "".join(output)
-        assert driver.returncode == 1
-        return JobReport.from_json(verified(report.read_text(), _KEY))
-
-    return run
 
 
-def test_a_report_has_no_secret(run_job: RunJob, tmp_path: Path) -> None:
+def report_of(request: JobRequest) -> JobReport:
+    return JobReport.from_json(verified(Path(request.report_uri).read_text(), _KEY))
+
+
+def test_a_report_has_no_secret(spark: SparkSession, request_of_job: JobRequest, tmp_path: Path) -> None:
     """Not a part of one either, where a long message is cut; the request itself has only references, and the worker
-    sees what is left too late. The job runs when the worker has recorded its application, which has the name that it
-    was submitted with; a failure that quotes the request has neither its token nor its key.
+    sees what is left too late. A failure that quotes the request has neither its token nor its key.
     """
     secrets = " ".join([_SECRET, "correct horse", _JAAS.replace('"', "'"), _URL] * 20)
-    facts = "spark.sparkContext.appName, os.path.exists(request.proceed_file), request.event_token, request.report_key"
+    (tmp_path / "request.json").write_text(request_of_job.to_json())
 
-    report = run_job(f"jvm.java.lang.Integer.parseInt(' '.join(map(str, ({facts}, {secrets!r}))))")
+    def job(running: SparkApplication, request: JobRequest) -> JobReport:
+        jvm: Any = running.sparkContext._jvm
+        jvm.java.lang.Integer.parseInt(f"{request.event_token} {request.report_key} {secrets}")
+        raise AssertionError("It is a number.")
 
+    assert run_job(job, [str(tmp_path / "request.json")], spark) == 1
+
+    report = report_of(request_of_job)
     assert report.failure is not None
-    shown = f"the-name True *** *** *** *** PlainLoginModule required username='copier' password='***'; {_URL} ***"
+    shown = f"*** *** *** *** PlainLoginModule required username='copier' password='***'; {_URL} ***"
     assert f'For input string: "{shown}' in report.failure.message
     text = (tmp_path / "report.json").read_text()
     assert not [part for part in (_SECRET[:5], "correct", "horse") if part in text]
 
 
-def test_a_job_whose_jvm_dies_leaves_its_report(run_job: RunJob) -> None:
-    """With what was known of Spark before."""
-    report = run_job(
-        "os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL); spark.sparkContext._gateway.proc.wait(); "
-        "spark.session.range(1).count()"
-    )
+_DRIVER = """
+import os, signal, sys
+from airflow_provider_kafka_spark.jobs.driver import run_job
 
+def job(spark, request):
+    assert (spark.sparkContext.appName, os.path.exists(request.proceed_file)) == ("the-name", True)
+    assert spark.session.sql("select 5").first()[0] == 5
+    assert not {"numpy", "pandas"} & set(sys.modules)
+    import numpy
+    assert numpy.ones(2).sum() == 2
+    jvm = spark.sparkContext._gateway.proc
+    os.kill(jvm.pid, signal.SIGKILL)
+    jvm.wait()
+    spark.session.range(1).count()
+
+sys.exit(run_job(job))
+"""
+
+
+def test_a_job_whose_jvm_dies_leaves_its_report(request_of_job: JobRequest, tmp_path: Path) -> None:
+    """With what was known of Spark before. The job runs when the worker has recorded its application, which has the
+    name that it was submitted with. PySpark would import NumPy and pandas for its own start and for the first call to
+    the JVM, which takes a third of a second; code that needs them imports them as ever.
+    """
+    proceed = tmp_path / "proceed"
+    request = replace(request_of_job, owner_pid=os.getpid(), proceed_file=str(proceed))
+    (tmp_path / "request.json").write_text(request.to_json())
+    options = "--master local[1] --name the-name --conf spark.ui.enabled=false --conf spark.log.level=ERROR"
+    environment = {
+        **os.environ,
+        "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    command = [sys.executable, "-c", _DRIVER, "request.json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as driver:
+        output = []
+        for text in driver.stdout or ():
+            output.append(text)
+            if isinstance(take_event(text, request.event_token)[1], JobStarted):
+                proceed.touch()
+    assert driver.returncode == 1, "".join(output)
+
+    report = report_of(request)
     assert report.failure is not None
     assert report.failure.error == "JobFailedError"
     assert "The driver's JVM ended while the job ran" in report.failure.message

@@ -239,6 +239,7 @@ def test_an_expression_does_not_look_at_the_clock(spark: SparkSession, where: st
     assert len(message) < 500
 
 
+@pytest.mark.long
 def test_an_expression_may_be_long_up_to_a_bound(spark: SparkSession) -> None:
     """A list of thousands of keys; the checks of a longer one would take minutes."""
     check_expressions(spark, Transform(where=f"offset in ({', '.join(map(str, range(2_500)))})"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, RecentRate, take_event
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.jobs import progress
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog, ProgressTeller, remove_progress
 from airflow_provider_kafka_spark.submission import progress_file
@@ -17,21 +17,11 @@ from airflow_provider_kafka_spark.submission.progress_file import followed_progr
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.core.job_requests import job_request
 from tests.jobs.conftest import Copy
 from tests.jobs.runs import SLOW
 
-_REQUEST = JobRequest(
-    run_id="0123456789abcdef",
-    instance="instance",
-    submission=1,
-    plan_digest="digest",
-    ranges=(),
-    spans=(),
-    transform=Transform(topic="copy"),
-    source_options={},
-    sink_options={},
-    report_uri="",
-)
+_REQUEST = job_request(transform=Transform(topic="copy"), report_uri="")
 #: A path without a scheme needs none.
 _NO_SPARK: Any = None
 RECORDS = 200

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -32,22 +30,3 @@ def test_another_spark_keeps_its_own_pyspark(monkeypatch: pytest.MonkeyPatch, tm
     """The PySpark of this environment may be of another version."""
     archive, path = path_after(monkeypatch, tmp_path)
     assert path[0] == archive
-
-
-@pytest.mark.spark
-def test_neither_numpy_nor_pandas_is_imported() -> None:
-    """PySpark would import them for its own start and for the first call to the JVM, which takes a third of a second.
-    Code that needs them imports them as ever.
-    """
-    program = (
-        "import sys; from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication\n"
-        "spark = SparkApplication(); print(spark.session.sql('select 5').first()[0])\n"
-        "print({'numpy', 'pandas'} & set(sys.modules)); import numpy; print(numpy.ones(2).sum())"
-    )
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": "--master local[1] --conf spark.ui.enabled=false pyspark-shell"}
-
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-
-    assert done.stdout.splitlines() == ["5", "set()", "2.0"], done.stderr
