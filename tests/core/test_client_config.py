@@ -112,14 +112,6 @@ def test_the_machines_own_trust_is_the_default_of_both(extra: dict[str, str]) ->
     assert config.java == config.librdkafka == {**_SERVERS, "security.protocol": "SSL"}
 
 
-def test_sasl_over_tls_has_login_and_trust() -> None:
-    """Neither of the two is forgotten for the other."""
-    java = _with_files({**_PLAIN, "ssl.ca.location": "ca.pem"}, LoginFiles(ca_certificates=_PEM)).java
-
-    assert "sasl.jaas.config" in java
-    assert java["ssl.truststore.certificates"] == _PEM
-
-
 def test_a_client_certificate_reaches_both() -> None:
     """In the one form of a key that every Java reads; the key is masked, whole and line by line."""
     key = f"-----BEGIN PRIVATE KEY-----\n{'A' * 64}\n-----END PRIVATE KEY-----\n"

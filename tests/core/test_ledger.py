@@ -84,6 +84,7 @@ def test_a_window_shows_gaps_before_and_after_and_in_partitions_of_which_nothing
     found = coverage([delivery("a", "orders:0:10:20")], [WINDOW, OffsetRange("orders", 3, 5, 6)])
 
     assert kinds(found) == ["0:0-10 gap", "0:10-20 covered", "0:20-40 gap", "3:5-6 gap"]
+    assert uncovered(found).format() == ["orders:0:0:10", "orders:0:20:40", "orders:3:5:6"]
 
 
 def test_two_runs_double_what_both_delivered_to_the_same_topic_only() -> None:
@@ -99,38 +100,6 @@ def test_two_runs_double_what_both_delivered_to_the_same_topic_only() -> None:
     assert kinds(coverage([first, others[0]])) == ["0:0-10 covered"]
     assert kinds(coverage([first, others[1]])) == ["0:0-5 covered", "0:5-10 doubled", "0:10-15 covered"]
     assert {s.coverage for s in coverage([first, others[2], others[3]])} == {Coverage.COVERED}
-
-
-def test_what_failed_and_running_runs_planned_is_no_gap() -> None:
-    """A replay of it would deliver some of it twice."""
-    deliveries = [
-        delivery("a", "orders:0:0:4", is_active=False, state="partial", planned_ranges=["orders:0:0:10"]),
-        delivery("b", state="running", planned_ranges=["orders:0:10:20"]),
-        delivery("c", is_active=False, state="running", planned_ranges=["orders:0:20:30"]),
-        delivery("d", missing_ranges=["orders:0:30:35"]),
-    ]
-
-    found = coverage(deliveries, [WINDOW])
-
-    assert kinds(found) == [
-        "0:0-4 covered",
-        "0:4-10 unfinished",
-        "0:10-20 running",
-        "0:20-30 unfinished",
-        "0:30-35 lost",
-        "0:35-40 gap",
-    ]
-    assert uncovered(found).format() == ["orders:0:35:40"]
-
-
-def test_a_later_delivery_covers_what_was_lost_or_failed_before() -> None:
-    deliveries = [
-        delivery("a", state="partial", planned_ranges=["orders:0:0:40"]),
-        delivery("b", missing_ranges=["orders:0:0:40"]),
-        delivery("c", "orders:0:0:40"),
-    ]
-
-    assert kinds(coverage(deliveries)) == ["0:0-40 covered"]
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(0, 12)), max_size=3)
@@ -290,22 +259,6 @@ def test_each_topic_of_a_map_went_to_its_own_target() -> None:
     assert kinds(coverage(select([both], "orders", target_topic="orders_v2"))) == ["0:0-10 covered"]
     assert select([both], "orders", target_topic="payments_v2") == []
     assert kinds(coverage(select([both, again], "orders"))) == ["0:0-10 covered"]
-
-
-def test_a_run_with_a_filter_hides_nothing_that_another_run_was_to_deliver() -> None:
-    late = delivery("a", "orders:0:0:40", filtered=True)
-    failed = delivery("b", is_active=False, state="partial", planned_ranges=["orders:0:10:20"])
-    waits = delivery("c", "orders:0:20:25", state="partial", planned_ranges=["orders:0:20:30"])
-    again = delivery("d", "orders:0:30:35", filtered=True)
-
-    assert kinds(coverage([late, failed, waits, again])) == [
-        "0:0-10 covered",
-        "0:10-20 unfinished",
-        "0:20-25 covered",
-        "0:25-30 running",
-        "0:30-35 covered",
-        "0:35-40 covered",
-    ]
 
 
 def test_the_picture_shows_the_smallest_gap() -> None:

@@ -279,21 +279,6 @@ def test_the_algebra_is_that_of_single_offsets(a: OffsetRanges, others: list[Off
         a.index_of_range_holding(piece)
 
 
-@pytest.mark.parametrize(
-    ("holes", "expected"),
-    [
-        pytest.param(["o:0:5:15"], ["o:0:0:5", "o:0:15:20"], id="middle-and-across-a-boundary"),
-        pytest.param(["o:0:3:4", "o:0:6:7"], ["o:0:0:3", "o:0:4:6", "o:0:7:10", "o:0:10:20"], id="two-holes-in-one"),
-        pytest.param(["o:0:20:30", "o:0:5:5", "o:1:0:9"], ["o:0:0:10", "o:0:10:20"], id="nothing-of-it"),
-    ],
-)
-def test_subtracts(holes: list[str], expected: list[str]) -> None:
-    """Boundaries between the ranges are kept where nothing is taken out."""
-    ranges = OffsetRanges.parse(["o:0:0:10", "o:0:10:20"])
-
-    assert ranges.subtract(OffsetRanges.parse(holes)).format() == expected
-
-
 @given(_small_ranges(), st.integers(1, 6))
 def test_splitting_a_set_loses_nothing(ranges: OffsetRanges, max_size: int) -> None:
     """Pieces hold every offset once, keep to the size, and empty ranges stay."""

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.spans import (
     MOST_UNGROUPED_RANGES,
@@ -89,13 +88,6 @@ def test_a_largest_size_cuts_and_never_merges(ranges: OffsetRanges, largest: int
 
     assert all(span.size <= largest for span in spans)
     assert OffsetRanges(spans).merge() == ranges.merge()
-
-
-@pytest.mark.parametrize("largest", [0, -5, 2.5, "100", True])
-def test_refuses_a_largest_size_that_cuts_nothing(largest: object) -> None:
-    """A Spark partition has at least one offset."""
-    with pytest.raises(OffsetRangeError):
-        plan_spans(OffsetRanges.parse(["o:0:0:10"]), largest)  # type: ignore[arg-type]
 
 
 def _spans(count: int) -> list[OffsetRange]:

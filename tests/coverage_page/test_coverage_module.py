@@ -75,31 +75,6 @@ def test_a_range_is_parsed_exactly_or_not_at_all(engine: Chromium, text: object,
         assert _run(engine, "return m.formatRange(m.parseRange(a))", text) == text
 
 
-def test_each_state_of_a_range(engine: Chromium) -> None:
-    """Covered by one run and by two; nothing between two runs; a run that read the same twice is one run."""
-    events = [
-        event(ledger("r1", ["orders:0:0:100"])),
-        event(ledger("r1", ["orders:0:0:100"])),
-        event(ledger("r2", ["orders:0:50:150"])),
-        event(ledger("r3", ["orders:0:200:300"], missing_ranges=["orders:0:160:200"])),
-    ]
-
-    (pair,) = _run(engine, _PAIRS, {"events": events})
-
-    assert pair["name"] == "broker-1:9092/orders → broker-2:9092/orders_copy"
-    assert pair["lanes"] == [
-        [
-            0,
-            ["0", "50", "covered", ["r1", "r1"]],
-            ["50", "100", "twice", ["r1", "r1", "r2"]],
-            ["100", "150", "covered", ["r2"]],
-            ["150", "160", "gap", []],
-            ["160", "200", "lost", ["r3"]],
-            ["200", "300", "covered", ["r3"]],
-        ]
-    ]
-
-
 def _of_tasks(engine: Chromium, *tasks: dict[str, Any]) -> Any:
     body = (
         "const found = a.map(({store, ...t}) => m.entriesOfTask(t,"

@@ -253,18 +253,6 @@ def test_another_item_after_one_that_was_not_submitted() -> None:
     assert (state.item, state.has_submitted) == ("[20:30]", False)
 
 
-def test_another_item_may_be_copied_again() -> None:
-    """With ``copy_again`` nothing counts that was delivered before, whose item it ever was."""
-    store = TaskStateStore()
-    finished(store, ti=Try())
-    succeed(store)
-
-    opened = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task")
-    state = opened.load("copy_again", "[20:30]")
-
-    assert (state.item, state.instance, state.has_submitted) == ("[20:30]", "", False)
-
-
 @pytest.mark.parametrize(("item", "clears", "adopts"), [("[0:10]", 1, True), ("[0:10]", 0, False), ("", 1, False)])
 def test_a_map_index_that_a_clear_has_added_may_have_an_item_that_was_copied(
     item: str, clears: int, adopts: bool
@@ -387,14 +375,16 @@ def test_what_may_be_in_the_target_twice_is_so_for_each_later_clear() -> None:
 
 
 def test_a_run_after_a_success_may_copy_again() -> None:
-    """Another run id, no plan, nothing taken for delivered."""
+    """Another run id, no plan, nothing taken for delivered, whose item it ever was."""
     store = TaskStateStore()
     first = finished(store, ti=Try())
     succeed(store)
 
-    again = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task").load("copy_again")
+    opened = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task")
+    again = opened.load("copy_again", "[20:30]")
 
     assert again.run_id != first.run_id
+    assert (again.item, again.instance) == ("[20:30]", "")
     assert (again.plan, again.target_ends, again.has_submitted, again.result) == (None, None, False, None)
     assert (again.copies_again, again.submission) == (True, first.submission)
 
