@@ -5,7 +5,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import (
@@ -383,6 +383,7 @@ def test_the_digest_is_the_same_tomorrow() -> None:
     int(plan.digest, 16)
 
 
+@settings(max_examples=25)
 @given(values_of(ReplayPlan))
 def test_a_stored_plan_reads_back(plan: ReplayPlan) -> None:
     """A retry, in another process, finds the plan that the first try made."""

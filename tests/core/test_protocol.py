@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -46,12 +46,14 @@ _REPORT = JobReport(
 )
 
 
+@settings(max_examples=25)
 @given(values_of(JobRequest))
 def test_a_request_reads_back(request: JobRequest) -> None:
     """The driver gets what the worker sent, whatever characters are in it."""
     assert JobRequest.from_json(request.to_json()) == request
 
 
+@settings(max_examples=25)
 @given(values_of(JobReport))
 def test_a_report_reads_back(report: JobReport) -> None:
     """The worker gets what the driver reported."""

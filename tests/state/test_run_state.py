@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
@@ -279,6 +279,7 @@ def test_an_adopted_run_has_its_id_when_it_is_finished() -> None:
     assert (cleared.run_id, cleared.adopts_run, cleared.has_submitted) == ("of the mark", False, True)
 
 
+@settings(max_examples=25)
 @given(values_of(DeferredStream))
 def test_the_job_of_a_deferred_stream_reads_back(job: DeferredStream) -> None:
     """The worker that collects its report knows all that was planned."""
@@ -288,6 +289,7 @@ def test_the_job_of_a_deferred_stream_reads_back(job: DeferredStream) -> None:
     assert StreamRunStore(task_context(store), "task").deferred == job
 
 
+@settings(max_examples=25)
 @given(
     values_of(
         RunState,
