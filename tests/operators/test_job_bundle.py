@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from hypothesis import given
+from hypothesis import given, settings
 
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import (
@@ -271,6 +271,7 @@ def test_files_may_be_sent_by_spark_or_be_in_pods(planner: Planner) -> None:
     assert (in_pods.arguments, in_pods.attached) == ((f"/etc/kafka-spark/{REQUEST}",), ())
 
 
+@settings(max_examples=25)
 @given(values_of(PlannedCopy))
 def test_every_plan_survives_json(planned: PlannedCopy) -> None:
     assert decode(PlannedCopy, json.loads(json.dumps(encode(planned)))) == planned
