@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -71,6 +71,7 @@ def test_many_close_ranges_are_read_by_one_task(count: int, gap: int, spans: int
     assert len(plan_spans(OffsetRanges([*_spaced(count, gap), *idle]))) == spans
 
 
+@settings(max_examples=40)
 @given(_many_ranges())
 def test_spans_cover_all_ranges_and_nothing_but_small_gaps(ranges: OffsetRanges) -> None:
     """Every offset that is wanted is read, once; what is read beside them lies in small gaps."""
@@ -81,6 +82,7 @@ def test_spans_cover_all_ranges_and_nothing_but_small_gaps(ranges: OffsetRanges)
     assert all(gap.size <= SMALL_GAP_OFFSETS for gap in covered.subtract(ranges))
 
 
+@settings(max_examples=40)
 @given(_many_ranges(), st.integers(1, 12))
 def test_a_largest_size_cuts_and_never_merges(ranges: OffsetRanges, largest: int) -> None:
     """With max_records_per_partition no task reads more offsets than that, and none reads a gap."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.codec import decode_text, encode
@@ -28,18 +28,21 @@ _PIECE = Piece(
 )
 
 
+@settings(max_examples=25)
 @given(values_of(WriterSettings))
 def test_settings_read_back(settings: WriterSettings) -> None:
     """A Spark task gets every setting that the driver gave."""
     assert decode_text(WriterSettings, settings.to_json(), version=_VERSION) == settings
 
 
+@settings(max_examples=25)
 @given(values_of(TaskReport))
 def test_a_report_of_a_task_reads_back(report: TaskReport) -> None:
     """The driver gets every count of a Spark task."""
     assert TaskReport.from_json(json.dumps(encode(report, _VERSION))) == report
 
 
+@settings(max_examples=25)
 @given(values_of(TaskFailure))
 def test_a_failure_of_a_task_reads_back(failure: TaskFailure) -> None:
     """The driver gets all that a Spark task says of its failure."""
@@ -80,6 +83,7 @@ def test_what_another_version_wrote_is_refused(kind: type[TaskReport | TaskFailu
         kind.from_json(text)
 
 
+@settings(max_examples=5)
 @given(values_of(WriterSettings, producer=st.just({"sasl.jaas.config": "hunter2"})))
 def test_settings_show_no_secret(settings: WriterSettings) -> None:
     """What the producer logs in with is in no log or traceback."""

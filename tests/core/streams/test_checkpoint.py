@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError
@@ -50,6 +50,7 @@ def test_offsets_read_back(offsets: Offsets) -> None:
     assert parse_initial(f"v1\n{json.dumps(by_topic(offsets))}", "sources/0/0") == offsets
 
 
+@settings(max_examples=25)
 @given(values_of(StreamManifest))
 def test_a_record_reads_back(manifest: StreamManifest) -> None:
     """What is written beside a checkpoint is what the next run sees."""
