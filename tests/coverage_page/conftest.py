@@ -15,7 +15,7 @@ MARKUP = "<img src=x onerror=document.title='broken'><script>document.title='bro
 HUGE = (9007199254740993, 9223372036854775807)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi]:
     events, tasks = runs.one_of_each()
     events += runs.month()
@@ -41,7 +41,7 @@ def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi
         yield api
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _browser() -> Iterator[Chromium]:
     with Chromium() as browser:
         yield browser

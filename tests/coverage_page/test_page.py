@@ -286,8 +286,9 @@ def test_an_error_of_the_api_is_said_and_can_be_tried_again(show: Show) -> None:
     page = show("topic=orders_copy", script=answer + _FAIL % (json.dumps(r"/api/v2/assets\?"), "return answer()"))
     again = "document.querySelector('#again').click()"
 
-    for said, body in _ERRORS.items():
-        page.evaluate(f"(() => {{ answer = () => {{ {body} }}; {again} }})()")
+    for i, (said, body) in enumerate(_ERRORS.items()):
+        if i > 0:
+            page.evaluate(f"(() => {{ answer = () => {{ {body} }}; {again} }})()")
         page.wait_for(f"document.querySelector('#error-text').innerText.includes({json.dumps(said)})")
         assert page.evaluate("document.querySelectorAll('.pair').length") == 0
     page.evaluate(f"(() => {{ window.fetch = original; {again} }})()")

@@ -46,8 +46,13 @@ def test_copies_byte_for_byte(
     """Keys, values, tombstones, header order, duplicate header keys and null header values arrive as they were. Without
     expressions no SQL session is asked for: it costs a small replay more than the copy.
     """
-    asked, session = list[object](), vars(SparkApplication)["session"]
-    monkeypatch.setattr(SparkApplication, "session", property(lambda spark: asked.append(spark) or session.fget(spark)))
+    asked, session = list[SparkApplication](), vars(SparkApplication)["session"]
+
+    def ask(spark: SparkApplication) -> object:
+        asked.append(spark)
+        return session.fget(spark)
+
+    monkeypatch.setattr(SparkApplication, "session", property(ask))
     source, target = topic(suffix="source"), topic(suffix="target")
     records = [
         Record(b"k", b"v", (("a", b"1"), ("b", b"2"), ("a", b"3"))),
