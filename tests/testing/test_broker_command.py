@@ -99,9 +99,10 @@ def test_the_command_of_the_first_page(start: Start) -> None:
     assert list(started.temporary.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.broker
 def test_nothing_outlives_a_kill(start: Start) -> None:
-    """Even an owner that is ended by SIGKILL leaves no broker and no data."""
+    """Even an owner that is ended by SIGKILL leaves no broker and no data; ``test_owned_process.py`` has all signals."""
     started = start()
     started.lines()
     assert started.mark.alive()

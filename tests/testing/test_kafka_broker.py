@@ -105,13 +105,12 @@ def test_a_password_that_cannot_be_quoted_is_refused() -> None:
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ({"properties": {"log.segment.bytes": "-7"}}, r"log\.segment\.bytes"),
         # A JVM that refuses its options is noticed before the time-out.
         ({"jvm_options": ["-XX:+NoSuchOption"]}, "NoSuchOption"),
         # Another broker's answer at the wanted port is not mistaken for ours.
         ({"port": "taken"}, "Address already in use"),
     ],
-    ids=["property", "jvm", "port"],
+    ids=["jvm", "port"],
 )
 def test_a_broker_that_cannot_start_gives_the_reason(
     kafka_broker: KafkaBroker, how: dict[str, Any], reason: str

@@ -71,6 +71,7 @@ def test_a_partition_moves_with_its_records(kafka_cluster: KafkaCluster) -> None
     assert len(kafka_cluster.consume(topic)) == 1
 
 
+@pytest.mark.long
 def test_another_broker_leads_while_one_is_suspended(kafka_cluster: KafkaCluster) -> None:
     """It is fenced although its connections are open, and catches up when it wakes up."""
     topic = new_topic(kafka_cluster)
