@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.rings import EXPRESSIONS, LONG_RING, QUICK_RING, WHOLE_RING, ring_of
+from tests.waiting import until
 
 _ROOT = Path(__file__).parents[1]
 _CONFIGURATION = """\
@@ -130,10 +130,7 @@ def test_waits():
 """
     )
     process = subprocess.Popen([sys.executable, "-m", "tests.run", QUICK_RING], cwd=tmp_path, env=_environment())
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "started").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until((tmp_path / "started").exists)
     process.terminate()
 
     assert process.wait(60) == 130

@@ -37,6 +37,7 @@ from tests.child_processes import children_with
 from tests.required_tools import needs_clock, needs_kdc
 from tests.services.identity_provider import IdentityProvider
 from tests.services.kerberos import Kdc
+from tests.waiting import until
 
 
 def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +307,4 @@ def test_the_jvm_of_a_killed_worker_ends() -> None:
             assert "py4j.GatewayServer" in jvm.cmdline()
         finally:
             worker.kill()
-    deadline = time.monotonic() + 10
-    while jvm.is_running() and jvm.status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "the JVM outlived its worker by ten seconds"
-        time.sleep(0.1)
+    until(lambda: not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE, "the JVM has ended", 10.0)

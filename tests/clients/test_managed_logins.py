@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.toolchain.connector import client_jars
 from airflow_provider_kafka_spark.toolchain.login_handlers import fetched_handler
 from tests.services.identity_provider import IdentityProvider
+from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
@@ -82,20 +83,13 @@ def test_the_workers_clients_log_in(signer: Signer, hook: KafkaHook) -> None:
     assert signer.made == 2
 
 
-def _until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 def test_a_token_is_renewed_before_it_ends(signer: Signer, hook: KafkaHook) -> None:
     """librdkafka asks again after four fifths of a token's life, while the task does something else. A failing renewal
     is no end, as the cloud may answer again; the error names it meanwhile, without its text.
     """
     signer.life = 3
     hook.metadata()
-    _until(lambda: signer.made >= 3)
+    until(lambda: signer.made >= 3)
     assert set(hook.state(["orders"]).topic("orders").partitions) == {0, 1}
     signer.fault = RuntimeError("secret-of-the-role")
 
@@ -106,7 +100,7 @@ def test_a_token_is_renewed_before_it_ends(signer: Signer, hook: KafkaHook) -> N
         errors.append(hook.to_error(TimeoutError(), "reading metadata"))
         return "made no new token" in str(errors[-1])
 
-    _until(has_failed)
+    until(has_failed)
 
     assert type(errors[-1]) is BrokerUnavailableError
     assert "secret-of-the-role" not in str(errors[-1])

@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.waiting import until
 
 _SECONDS = 120.0
 #: The broker hands out one batch of a partition at a time, and waits before it does.
@@ -78,10 +79,7 @@ def numbers(broker: KafkaBroker, topic: str) -> list[int]:
 
 def wait_for_copies(broker: KafkaBroker, topic: str, count: int) -> None:
     """Return when a reader of committed records sees so many."""
-    deadline = time.monotonic() + _SECONDS
-    while len(values(broker, topic)) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: len(values(broker, topic)) >= count, f"{count} copies in {topic}", _SECONDS)
 
 
 def in_background(run: Callable[[], Any]) -> Future[Any]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.jobs import checkpoint_lock as lock_module
 from airflow_provider_kafka_spark.jobs import hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -30,13 +30,6 @@ def file(tmp_path: Path) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock beats every 20 ms, in place of every 2 s."""
     monkeypatch.setattr(lock_module, "BEAT_SECONDS", 0.02)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_names_its_owner_while_it_is_held(spark: SparkSession, file: Path) -> None:
@@ -58,7 +51,7 @@ def test_changes_while_it_is_held(spark: SparkSession, file: Path, quick: None) 
             seen.add(lock.beat)
             return len(seen) >= 3
 
-        wait_until(beats)
+        until(beats)
 
     assert list(file.parent.iterdir()) == []
 
@@ -170,7 +163,7 @@ def test_the_loss_of_the_lock_ends_the_process(
                 replacement.rename(file)
             return bool(exits)
 
-        wait_until(is_lost)
+        until(is_lost)
 
     assert set(exits) == {75}
 
@@ -205,7 +198,7 @@ def test_a_beat_that_fails_is_logged_and_tried_again(
 
     monkeypatch.setattr(hadoop_files, "overwrite", fail_once)
     with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
-        wait_until(lambda: '"beat": 2' in file.read_text())
+        until(lambda: '"beat": 2' in file.read_text())
 
     assert "cannot be renewed: away for a moment" in capsys.readouterr().err
 
@@ -252,10 +245,10 @@ def test_a_run_that_cannot_renew_its_lock_ends(
 
     monkeypatch.setattr("os._exit", exits.append)
     with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
-        wait_until(lambda: '"beat": 2' in file.read_text())
+        until(lambda: '"beat": 2' in file.read_text())
         assert not exits
         monkeypatch.setattr(hadoop_files, "overwrite", be_away)
-        wait_until(lambda: bool(exits))
+        until(lambda: bool(exits))
         is_back.set()
 
     assert set(exits) == {75}
@@ -272,7 +265,7 @@ def test_a_run_that_renews_its_lock_outlives_the_lease(
     with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
         # As many renewals as it takes to be older than the lease, however slow the machine is.
         began, first = time.monotonic(), file.read_text()
-        wait_until(lambda: time.monotonic() - began > 1.2 * lock_module.LEASE_SECONDS and file.read_text() != first)
+        until(lambda: time.monotonic() - began > 1.2 * lock_module.LEASE_SECONDS and file.read_text() != first)
 
     assert not exits
 

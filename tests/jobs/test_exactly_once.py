@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +17,7 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.conftest import Copy
-from tests.jobs.runs import SLOW, SMALL_COMMITS, numbered, values
+from tests.jobs.runs import SLOW, SMALL_COMMITS, numbered, values, wait_for_copies
 
 if TYPE_CHECKING:
     pass
@@ -140,10 +139,8 @@ def test_a_driver_whose_run_was_taken_over_is_fenced(
 
     earlier = InheritableThread(target=first_try)
     earlier.start()
-    deadline = time.monotonic() + 60
-    while len(values(kafka_broker, target)) < SMALL_COMMITS:
-        assert time.monotonic() < deadline
-        assert earlier.is_alive()
+    wait_for_copies(kafka_broker, target, SMALL_COMMITS)
+    assert earlier.is_alive()
 
     report = run_copy([f"{source}:0:0:650"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
 

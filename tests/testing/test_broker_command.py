@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from airflow_provider_kafka_spark.testing import broker
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.e2e.process_mark import ProcessMark
+from tests.waiting import until
 
 _PAGE = Path(__file__).parents[2] / "docs/getting-started.md"
 _SECONDS = 120
@@ -51,10 +51,7 @@ class Started:
         return found
 
     def wait_until_nothing_is_left(self) -> None:
-        deadline = time.monotonic() + 30
-        while self.mark.alive():
-            assert time.monotonic() < deadline, self.mark.alive()
-            time.sleep(0.05)
+        until(lambda: not self.mark.alive(), "nothing is left", 30.0)
 
 
 @pytest.fixture
@@ -102,7 +99,7 @@ def test_the_command_of_the_first_page(start: Start) -> None:
 @pytest.mark.long
 @pytest.mark.broker
 def test_nothing_outlives_a_kill(start: Start) -> None:
-    """Even an owner that is ended by SIGKILL leaves no broker and no data; ``test_owned_process.py`` has all signals."""
+    """Even an owner that is ended by SIGKILL leaves no broker and no data."""
     started = start()
     started.lines()
     assert started.mark.alive()

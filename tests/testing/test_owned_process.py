@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
+from tests.waiting import until
 
 # Writes the ids of a child and of its own child, which left the group as a daemon does, and then waits.
 _FAMILY = """
@@ -60,9 +60,9 @@ def test_nothing_outlives_its_owner(tmp_path: Path, number: signal.Signals) -> N
         pids = _pids(tmp_path / "log")
         os.kill(owner.pid, number)
         owner.wait(20)
-        _until(lambda: not any(map(_exists, pids)), "the command is gone")
+        until(lambda: not any(map(_exists, pids)), "the command is gone")
         if number != signal.SIGINT:  # which Python turns into an ordinary end of the with block
-            _until(lambda: not (tmp_path / "data").exists(), "the folder is gone")
+            until(lambda: not (tmp_path / "data").exists(), "the folder is gone")
     finally:
         owner.kill()
         owner.wait()
@@ -107,7 +107,7 @@ def test_the_exit_code_and_the_log_are_the_commands(tmp_path: Path) -> None:
     process = OwnedProcess([sys.executable, "-c", code], tmp_path / "log")
     process.stop()
     with process:
-        _until(lambda: not process.running, "the command ended")
+        until(lambda: not process.running, "the command ended")
     assert process.returncode == 7
     assert process.tail(2).splitlines()[1:] == ["second", "third"]
     assert str(tmp_path / "log") in process.tail(2)
@@ -129,7 +129,7 @@ def _pids(log: Path) -> list[int]:
         found[:] = [int(word) for line in lines if line.startswith("pids ") for word in line.split()[1:]]
         return bool(found)
 
-    _until(read, "the command wrote its process ids")
+    until(read, "the command wrote its process ids")
     return found
 
 
@@ -138,10 +138,3 @@ def _exists(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-def _until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} seconds: {what}"
-        time.sleep(0.02)

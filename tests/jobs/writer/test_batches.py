@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.runs import in_background
 from tests.jobs.writer.conftest import WriterJob
 from tests.raw_batches import log_of, make_strange, raw_batches
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -281,10 +282,7 @@ def test_nothing_stays_open_while_only_aborted_records_come(
     )
     running = in_background(job.run)
 
-    deadline = time.monotonic() + 60
-    while not job.written():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(job.written)
 
     assert not running.done()
     running.result(60)

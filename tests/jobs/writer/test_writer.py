@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.open_commits import open_commit
 from tests.jobs.runs import SLOW, in_background
 from tests.jobs.writer.conftest import TaskFailedError, WriterJob
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,18 +116,6 @@ def test_what_was_delivered_is_only_counted(job: WriterJob) -> None:
     assert job.written() == [*VALUES, b"other"]
 
 
-def test_a_task_that_lost_its_run_fences_no_one(job: WriterJob) -> None:
-    """It looks first: whoever writes under its transactional id goes on."""
-    job.claim(2, "another")
-    other = _open_transaction(job)
-
-    failure = job.failure()
-
-    other.commit_transaction()
-    assert (failure.kind, failure.permanent) == ("taken_over", False)
-    assert job.written() == [b"other"]
-
-
 @pytest.mark.parametrize("name", [pytest.param("another-piece", id="of-another-piece"), pytest.param(None, id="none")])
 def test_unknown_progress_is_an_error(job: WriterJob, name: str | None) -> None:
     """A missing slot never means that nothing was done."""
@@ -136,17 +125,6 @@ def test_unknown_progress_is_an_error(job: WriterJob, name: str | None) -> None:
         job.open(name)
 
     assert job.failure().kind == "progress_unknown"
-    assert job.written() == []
-
-
-def test_a_recreated_target_takes_nothing(job: WriterJob) -> None:
-    """What goes to it is aborted: the driver has looked at another topic."""
-    job.change(target_ids={job.target: "AAAAAAAAAAAAAAAAAAAAAA"})
-
-    failure = job.failure()
-
-    assert failure.kind == "target_recreated"
-    assert _is_readable(job)
     assert job.written() == []
 
 
@@ -180,7 +158,7 @@ def test_the_transaction_ends_with_the_attempt(
     context: Any = spark.sparkContext
     ended = in_background(lambda: job.run(lambda records: records.filter(fail_at(kind, 120, job.target))))
     # Before a record has arrived, the transaction is open for its producer only.
-    _wait_until(lambda: len(job.broker.consume(job.target, isolation_level="read_uncommitted")) > 100)
+    until(lambda: len(job.broker.consume(job.target, isolation_level="read_uncommitted")) > 100)
     assert not _is_readable(job, 0)
     context._jvm.java.lang.System.setProperty(job.target, "set")
     with pytest.raises((TaskFailedError, Py4JJavaError)) as caught:
@@ -250,11 +228,11 @@ def test_a_source_that_stalls_keeps_no_transaction_open(
         result = in_background(lambda: job.run(lambda records: _rows(spark, records)))
     else:
         result = in_background(job.run)
-    _wait_until(lambda: bool(job.written()))
+    until(lambda: bool(job.written()))
 
     process.send_signal(signal.SIGSTOP)
     # The consumer gives up after one second, and then the transaction is committed.
-    _wait_until(lambda: _is_readable(job, 0.1))
+    until(lambda: _is_readable(job, 0.1))
     seen = job.written()
     time.sleep(1.5)
     still_readable = _is_readable(job)
@@ -271,7 +249,7 @@ def test_a_source_that_stalls_for_too_long_ends_the_task(stalling: tuple[WriterJ
     job, process = stalling
     job.change(stall_timeout_ms=3_000)
     failure = in_background(job.failure)
-    _wait_until(lambda: bool(job.written()))
+    until(lambda: bool(job.written()))
 
     process.send_signal(signal.SIGSTOP)
 
@@ -315,13 +293,6 @@ def _last_stable(job: WriterJob) -> int:
     request = {TopicPartition(job.target, 0): OffsetSpec.latest()}
     (found,) = admin.list_offsets(request, isolation_level=IsolationLevel.READ_COMMITTED).values()
     return int(found.result(30).offset)
-
-
-def _wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _listener(broker: KafkaBroker) -> psutil.Process:
