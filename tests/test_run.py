@@ -27,6 +27,12 @@ markers =
     kubernetes: needs a service
     fault: of the long ring
 """
+#: A shell starts what runs in the background with SIGINT ignored, and so is this process's child then.
+_RUN = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("tests.run", run_name="__main__", alter_sys=True)
+"""
 _FAILS_ONCE = """
 @pytest.mark.{marker}
 def test_{name}(tmp_path):
@@ -129,7 +135,7 @@ def test_waits():
         pathlib.Path("cleaned").touch()
 """
     )
-    process = subprocess.Popen([sys.executable, "-m", "tests.run", QUICK_RING], cwd=tmp_path, env=_environment())
+    process = subprocess.Popen([sys.executable, "-c", _RUN, QUICK_RING], cwd=tmp_path, env=_environment())
     until((tmp_path / "started").exists)
     process.terminate()
 
