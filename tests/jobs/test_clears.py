@@ -145,25 +145,6 @@ def test_another_target_after_a_clear_stops_the_earlier_driver(
     _assert_each_once(kafka_broker, source, second)
 
 
-@pytest.mark.usefixtures("small_commits")
-def test_a_broker_that_allows_only_short_transactions(second_broker: KafkaBroker, run_copy: Copy) -> None:
-    """The driver fences the tasks of an earlier plan within the limit too."""
-    source, target = second_broker.create_topic("source", 1), second_broker.create_topic("target", 1)
-    second_broker.produce(source, numbered(100))
-    login = {"kafka.bootstrap.servers": second_broker.bootstrap_servers}
-    options: dict[str, Any] = {
-        "topic": target,
-        "source_options": login,
-        "sink_options": {**login, "kafka.transaction.timeout.ms": "15000"},
-    }
-    run_copy([f"{source}:0:0:60"], **options)
-
-    report = run_copy([f"{source}:0:0:100"], is_retry=True, **options)
-
-    _assert_each_once(second_broker, source, target)
-    assert report.delivered_before == 60
-
-
 _SEGMENTS: dict[str, Any] = {"provenance": "segments", "preserve_partition": True}
 
 

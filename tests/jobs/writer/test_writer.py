@@ -23,8 +23,9 @@ from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.jobs.conftest import Copy
 from tests.jobs.open_commits import open_commit
-from tests.jobs.runs import SLOW, in_background
+from tests.jobs.runs import SLOW, in_background, numbered, values
 from tests.jobs.writer.conftest import TaskFailedError, WriterJob
 from tests.waiting import until
 
@@ -255,6 +256,24 @@ def test_a_source_that_stalls_for_too_long_ends_the_task(stalling: tuple[WriterJ
 
     assert failure.result(60).kind == "source_stalled"
     assert _is_readable(job)
+
+
+def test_a_driver_fences_within_the_limit_of_its_brokers(second_broker: KafkaBroker, run_copy: Copy) -> None:
+    """The tasks of an earlier plan, where brokers allow only short transactions."""
+    source, target = second_broker.create_topic("source", 1), second_broker.create_topic("target", 1)
+    second_broker.produce(source, numbered(100))
+    login = {"kafka.bootstrap.servers": second_broker.bootstrap_servers}
+    options: dict[str, Any] = {
+        "topic": target,
+        "source_options": login,
+        "sink_options": {**login, "kafka.transaction.timeout.ms": "15000"},
+    }
+    run_copy([f"{source}:0:0:60"], **options)
+
+    report = run_copy([f"{source}:0:0:100"], is_retry=True, **options)
+
+    assert values(second_broker, target) == values(second_broker, source)
+    assert report.delivered_before == 60
 
 
 def _rows(spark: SparkSession, records: Any) -> Any:
