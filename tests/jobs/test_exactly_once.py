@@ -62,19 +62,25 @@ def test_a_retry_goes_on_from_the_committed_progress(
 
 
 def test_a_retry_of_what_was_delivered_writes_nothing(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first try's report was lost on its way: the second one counts, and knows where the records are."""
+    """The first try's report was lost on its way: the second one counts each of a thousand ranges of one piece, half of
+    which touch, and knows where the records are.
+    """
     source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(100))
-    first = run_copy([f"{source}:0:0:100"], topic=target)
+    kafka_broker.produce(source, numbered(1_500))
+    ranges = [f"{source}:0:{start}:{start + 1}" for start in range(1_500) if start % 3 < 2]
+    # One transaction, however slow the machine is.
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_MS", 60_000)
+    first = run_copy(ranges, topic=target)
 
-    second = run_copy([f"{source}:0:0:100"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+    second = run_copy(ranges, topic=target, is_retry=True, audit_from={target: {"0": 0}})
 
-    assert values(kafka_broker, target) == [b"%d" % i for i in range(100)]
+    assert values(kafka_broker, target) == [b"%d" % i for i in range(1_500) if i % 3 < 2]
+    assert [r.records_written for r in first.ranges] == [1] * 1_000
     assert second.ranges == first.ranges
-    assert second.target_ranges == first.target_ranges == (OffsetRange(target, 0, 0, 100),)
-    assert second.delivered_before == 100
+    assert second.target_ranges == first.target_ranges == (OffsetRange(target, 0, 0, 1_000),)
+    assert second.delivered_before == 1_000
 
 
 def test_what_another_plan_delivered_is_looked_for_at_every_try(

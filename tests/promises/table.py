@@ -400,7 +400,7 @@ an uncommitted batch is written again as a whole, and the log says so
 
 # Limits of streams
 The copy of a batch is a job of its own, on the pages of jobs and SQL
-  tests/jobs/test_batch.py::test_sparks_page_says_whose_copy_it_is
+  tests/jobs/test_batch.py::test_reads_many_small_ranges_in_order
 The lock is exclusive on HDFS and local disks
   tests/jobs/test_hadoop_files.py::test_of_many_at_once_one_creates_a_file
 
@@ -544,7 +544,6 @@ what it cannot read is left out with a warning
   tests/clients/test_edge_timestamps.py::test_a_record_that_cannot_be_unpacked_is_left_out_with_a_warning
 A source record may have a header that looks like the provenance header of another record
   tests/jobs/test_batch.py::test_a_record_cannot_pass_another_off_as_delivered
-  tests/jobs/test_batch.py::test_headers_that_are_not_ours_do_not_end_an_audit
 
 # What a writer to the report's location cannot do
 or a changed one, is a `JobReportForgedError`, and a retry asks the target what was delivered
