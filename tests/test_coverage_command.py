@@ -83,7 +83,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     found.url = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setenv("AIRFLOW_API_TOKEN", TOKEN)
     monkeypatch.setenv("AIRFLOW_API_URL", found.url)

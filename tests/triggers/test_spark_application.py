@@ -65,7 +65,7 @@ def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
     monkeypatch.setattr(spark_application, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(spark_application, "_SETTLE_SECONDS", 0.0)
     manager = Manager()
-    thread = threading.Thread(target=manager.server.serve_forever)
+    thread = threading.Thread(target=manager.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield manager
     manager.server.shutdown()
@@ -113,6 +113,7 @@ def test_progress_is_in_the_log(
 ) -> None:
     """Each state of it once, and a file that says nothing of it does no harm."""
     monkeypatch.setattr(spark_application, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(spark_application, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(SparkApplicationTrigger, "log", logging.getLogger("trigger"))
     file = tmp_path / "report.json.progress"
 
