@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.protocol import AuditRequest, Pace, PauseWhileLag
+from airflow_provider_kafka_spark.core.protocol import AuditRequest, JobRequest, Pace, PauseWhileLag
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -31,6 +32,11 @@ def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executors]:
         yield executors
 
 
+def request_of(broker: KafkaBroker, ranges: list[str], **options: Any) -> JobRequest:
+    """Of a run of its own."""
+    return copy_request(broker, ranges, instance=uuid4().hex[:16], submission=1, run_id=uuid4().hex[:16], **options)
+
+
 def test_pieces_of_one_partition_on_two_executors(
     kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors
 ) -> None:
@@ -39,13 +45,9 @@ def test_pieces_of_one_partition_on_two_executors(
     kafka_broker.produce(source, numbered(1_000), {"batch.num.messages": 20})
     ranges = [f"{source}:0:0:1000"]
     spans = plan_spans(OffsetRanges.parse(ranges), 100)
-    request = copy_request(
+    request = request_of(
         kafka_broker,
         ranges,
-        instance=uuid4().hex[:16],
-        submission=1,
-        submitted_at_ms=int(time.time() * 1000),
-        run_id=uuid4().hex[:16],
         topic=target,
         spans=spans,
         preserve_order=False,
@@ -75,13 +77,9 @@ def test_batches_are_passed_on_by_two_executors(
     for number in range(2):
         kafka_broker.produce(source, numbered(500, partition=number), {"batch.num.messages": 20, "linger.ms": 1_000})
     ranges = [f"{source}:{number}:0:500" for number in range(2)]
-    request = copy_request(
+    request = request_of(
         kafka_broker,
         ranges,
-        instance=uuid4().hex[:16],
-        submission=1,
-        submitted_at_ms=int(time.time() * 1000),
-        run_id=uuid4().hex[:16],
         topic=target,
         spans=plan_spans(OffsetRanges.parse(ranges), 110),
         preserve_order=False,
@@ -107,13 +105,9 @@ def test_two_executors_keep_one_pace_and_pause_together(
     for number in range(4):
         kafka_broker.produce(source, numbered(1_500, partition=number))
     commit(kafka_broker, group, target, dict.fromkeys(range(4), 0))
-    request = copy_request(
+    request = request_of(
         kafka_broker,
         [f"{source}:{number}:0:1500" for number in range(4)],
-        instance=uuid4().hex[:16],
-        submission=1,
-        submitted_at_ms=int(time.time() * 1000),
-        run_id=uuid4().hex[:16],
         topic=target,
         delivery=delivery,
         preserve_partition=True,
