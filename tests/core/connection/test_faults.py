@@ -215,20 +215,11 @@ def test_other_failures_are_no_login_faults(text: str) -> None:
             True,
         ),
         (
-            'IOException: The response code 400 and error response {"x" - } was encountered reading the token '
-            'endpoint response',
-            False,
-        ),
-        (
             'IOException: The response code 401 and error response {"x" - } was encountered reading the token '
             'endpoint response',
             False,
         ),
-        (
-            'IOException: The response code 403 and error response {"x" - } was encountered reading the token '
-            'endpoint response',
-            False,
-        ),
+
         ("LoginException: Connection refused\nConnectException: Connection refused", True),
         ("KafkaException: javax.security.auth.login.LoginException\nLoginException\nPortUnreachableException", True),
         ("LoginException: Receive timed out\nSocketTimeoutException: Receive timed out", True),
