@@ -16,6 +16,7 @@ OPTIONAL = "optional"
 #: What stands for how the names of a resource begin.
 PREFIXED = "prefix"
 _TYPES = {"TransactionalId": "transactional_id"}
+_Binding = tuple[str, str, str, str, str]
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| (\w+) \| ([A-Z_]+) \| (\w+)(?: \*(\w+)\*)? \| ([^|]+) \| [^|]+ \|$")
@@ -76,25 +77,39 @@ def granted(
     :param principals: by :attr:`Acl.login`.
     :param names: by :attr:`Acl.resource`.
     """
-    bindings = [
-        (
-            principals[acl.login],
-            acl.operation,
-            _TYPES.get(acl.resource_type, acl.resource_type),
-            names[acl.resource] if acl.resource else CLUSTER,
-            "prefixed" if acl.resource == PREFIXED else "literal",
-        )
-        for acl in acls
-    ]
-    added: list[tuple[str, str, str, str, str]] = []
+    added: list[_Binding] = []
     try:
-        for binding in bindings:
+        for acl in acls:
+            binding = _binding(acl, principals, names)
             broker.add_acl(*binding)
             added.append(binding)
         yield
     finally:
         for binding in added:
             broker.remove_acl(*binding)
+
+
+@contextmanager
+def withdrawn(
+    broker: BrokerClient, acl: Acl, principals: Mapping[str, str], names: Mapping[str, str]
+) -> Iterator[None]:
+    """A user who has this ACL does not have it, inside ``with``."""
+    binding = _binding(acl, principals, names)
+    broker.remove_acl(*binding)
+    try:
+        yield
+    finally:
+        broker.add_acl(*binding)
+
+
+def _binding(acl: Acl, principals: Mapping[str, str], names: Mapping[str, str]) -> _Binding:
+    return (
+        principals[acl.login],
+        acl.operation,
+        _TYPES.get(acl.resource_type, acl.resource_type),
+        names[acl.resource] if acl.resource else CLUSTER,
+        "prefixed" if acl.resource == PREFIXED else "literal",
+    )
 
 
 def _acl(row: re.Match[str] | None, line: str) -> Acl:

@@ -60,7 +60,11 @@ def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpa
     [
         pytest.param({}, id="exactly-once"),
         pytest.param({"delivery": "at_least_once", "target_topic": None}, id="at-least-once-and-routed"),
-        pytest.param({"preserve_order": False, "max_records_per_partition": 2, "where": "offset > 0"}, id="cut"),
+        pytest.param(
+            {"preserve_order": False, "max_records_per_partition": 2, "where": "offset > 0"},
+            id="cut",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters: dict[str, Any]) -> None:
@@ -140,28 +144,22 @@ def test_where_the_target_cannot_be_read_back_the_proof_counts(
     assert task.values() == once(10, 14) + once(10, 15)
 
 
-def test_a_clear_may_copy_again(task: Task) -> None:
-    """The plan says so."""
+def test_a_clear_may_be_refused_or_copy_again(task: Task) -> None:
+    """A plan says either."""
     first = task.clear()
+    for parameters in ({}, {"plan_only": True}):
+        with pytest.raises(AirflowFailException, match=f"delivered 10 records before, under run_id {first['run_id']}"):
+            task.clear(on_rerun="fail", **parameters)
+    refused = task.values()
     plan = task.clear(on_rerun="copy_again", plan_only=True)
     second = task.clear(on_rerun="copy_again")
 
-    assert task.values() == once(0, 10) + once(0, 10)
+    assert (refused, task.values()) == (once(0, 10), once(0, 10) + once(0, 10))
     assert second["run_id"] != first["run_id"]
     for result in (plan, second):
         assert any("on_rerun='copy_again': everything is written again" in w for w in result["warnings"])
     assert second["delivered_before"] == 0
     assert task.announced is not None
-
-
-def test_a_clear_may_be_refused(task: Task) -> None:
-    """Also of a plan."""
-    first = task.clear(on_rerun="fail")
-    for parameters in ({}, {"plan_only": True}):
-        with pytest.raises(AirflowFailException, match=f"delivered 10 records before, under run_id {first['run_id']}"):
-            task.clear(on_rerun="fail", **parameters)
-
-    assert task.values() == once(0, 10)
 
 
 def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,32 +185,6 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypa
 
 def _fail(*_: object, **__: object) -> None:
     raise RuntimeError("the worker is gone")
-
-
-def test_a_clear_after_a_first_try_that_submitted_nothing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one goes on with its run; a clear still knows what that delivered."""
-    with monkeypatch.context() as patch:
-        patch.setattr(Batch, "_submit", _fail)
-        with pytest.raises(RuntimeError, match="the worker is gone"):
-            task.clear()
-    task.succeed()
-    cleared = task.clear()
-
-    assert task.values() == once(0, 10)
-    assert (cleared["delivered_before"], task.announced) == (10, None)
-
-
-def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(Batch, "_collect", _fail)
-        with pytest.raises(RuntimeError, match="the worker is gone"):
-            task.clear()
-    task.recreate(task.target)
-    task.succeed()
-    cleared = task.clear()
-
-    assert task.values() == once(0, 10)
-    assert (cleared["delivered_before"], task.announced) == (10, None)
 
 
 @pytest.fixture
@@ -246,24 +218,6 @@ def test_without_a_mark_nothing_counts_as_proved_that_was_not(
 
     assert retried == cleared == once(0, 10)
     assert task.values() == once(0, 12) + (Counter() if has_header else once(0, 10))
-
-
-@pytest.mark.usefixtures("refused_mark")
-def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first try submitted nothing, and its state is lost, so the second one began a run that no mark names."""
-    task.given["delivery"] = "at_least_once"
-    for step in ("_submit", "_collect"):
-        task.store.values.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(Batch, step, _fail)
-            with pytest.raises(RuntimeError, match="the worker is gone"):
-                task.succeed()
-    result = task.succeed()
-
-    assert task.values() == once(0, 10)
-    assert result["delivered_before"] == 10
 
 
 def test_a_dag_run_that_was_deleted_and_made_again(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,11 +15,12 @@ from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestam
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators import batch
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.airflow_fakes import TaskStateStore, task_context
+from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import CopyTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -46,7 +45,6 @@ def plan(source: str, store: TaskStateStore | None = None, **parameters: Any) ->
     ("config", "step_ms", "parameters", "warns"),
     [
         pytest.param({}, -1, {"exact_window": False}, True, id="newest-first"),
-        pytest.param({}, 1, {}, False, id="in-order"),
         pytest.param({}, -1, {"exact_window": True}, False, id="exact-window"),
         pytest.param({"message.timestamp.type": "LogAppendTime"}, -1, {}, False, id="times-of-the-broker"),
     ],
@@ -148,62 +146,25 @@ def test_a_moment_is_the_start_of_a_window(kafka: KafkaBroker, topic: TopicFacto
             plan(source, **parameters)
 
 
-def stream(source: str, target: str, folder: Path) -> Callable[..., None]:
-    """Runs of a stream."""
-
-    def run(run_id: str, **parameters: Any) -> None:
-        operator = KafkaToKafkaAvailableNowOperator(
-            task_id="task",
-            topics=[source],
-            target_topic=target,
-            checkpoint_location=str(folder / "checkpoint"),
-            preserve_timestamps=False,
-            **parameters,
-        )
-        operator.execute(task_context(ti=TaskInstance(run_id=run_id)))  # type: ignore[arg-type]
-
-    return run
-
-
-@pytest.mark.usefixtures("in_process_spark")
 def test_a_stream_begins_where_a_group_stands_and_goes_on_by_its_checkpoint(
-    kafka: KafkaBroker, topic: TopicFactory, group: str, tmp_path: Path
+    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, group: str, tmp_path: Path
 ) -> None:
-    """A later commit of the group does not move the stream."""
-    source, target = topic(2, suffix="source"), topic(suffix="target")
+    """A later commit of the group does not move the stream, unless it is reset to it, once."""
+    source, start = topic(2, suffix="source"), {"starting_offsets": {"group_id": group}}
+    given = {"target_topic": topic(suffix="target"), "preserve_timestamps": False}
+    task = CopyTask(kafka, in_process_spark, tmp_path, [source], given)
     produce(kafka, source, 0, 10)
-
-    run, start = stream(source, target, tmp_path), {"starting_offsets": {"group_id": group}}
     with pytest.raises(AirflowFailException, match=r"^BoundError: starting_offsets must name a consumer group"):
-        run("first", **start)
+        task.run(Stream, **start)
     commit(group, source, {0: 3})
-    run("first", **start)
+    task.run(Stream, **start)
     produce(kafka, source, 10, 12)
-    commit(group, source, {0: 6, 1: 6})
-    run("second", **start)
+    commit(group, source, {0: 4, 1: 4})
+    reset = {"reset_checkpoint_to": {"group_id": group}}
+    for at, more in ((4, {}), (4, reset), (5, reset)):
+        commit(group, source, {0: at, 1: at})
+        task.store = TaskStateStore()
+        task.run(Stream, **start, **more)
 
-    assert Counter(int(r.value or b"") for r in kafka.consume(target)) == Counter(set(range(12)) - {0, 2, 4})
-
-
-@pytest.mark.usefixtures("in_process_spark")
-def test_a_stream_is_reset_to_where_a_group_stands(
-    kafka: KafkaBroker, topic: TopicFactory, group: str, tmp_path: Path
-) -> None:
-    """Once: neither a retry nor another run follows the group."""
-    source, target = topic(2, suffix="source"), topic(suffix="target")
-    produce(kafka, source, 0, 12)
-
-    run = partial(stream(source, target, tmp_path), starting_offsets="earliest")
-    again = {"reset_checkpoint_to": {"group_id": group}}
-    run("first")
-    with pytest.raises(AirflowFailException, match=r"^BoundError: reset_checkpoint_to must name a consumer group"):
-        run("second", **again)
-    commit(group, source, {0: 4, 1: 5})
-    run("second", **again)
-    commit(group, source, {0: 0, 1: 0})
-    run("second", **again)
-    with pytest.raises(AirflowFailException, match="was done already, by the DAG run 'second'"):
-        run("third", **again)
-    run("third")
-
-    assert Counter(int(r.value or b"") for r in kafka.consume(target)) == Counter([*range(12), 8, 10, 11])
+    copied = [*(set(range(12)) - {0, 2, 4}), 8, 9, 10, 11]
+    assert Counter(int(value) for value in task.values().elements()) == Counter(copied)

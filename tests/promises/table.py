@@ -284,9 +284,9 @@ is known by its connection and topics, in any order of the list
 It looks for the earlier records in the target, by their `run_id`, and writes what is not there
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
 It writes everything again, under a new `run_id`. The plan has a warning
-  tests/operators/test_on_rerun.py::test_a_clear_may_copy_again
+  tests/operators/test_on_rerun.py::test_a_clear_may_be_refused_or_copy_again
 It fails with `AlreadyDeliveredError`
-  tests/operators/test_on_rerun.py::test_a_clear_may_be_refused
+  tests/operators/test_on_rerun.py::test_a_clear_may_be_refused_or_copy_again
 `delivered_before` of the result says how many records were there
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
   tests/jobs/test_batch.py::test_an_audit_by_time_finds_deliveries_of_a_topic_expression
@@ -304,7 +304,7 @@ An asset event announces only places in the target that no event has announced
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
   tests/e2e/test_asset_events.py::test_only_a_delivery_makes_an_event
 The task needs READ on the target
-  tests/operators/test_permissions.py::test_these_acls_are_enough
+  tests/operators/test_permissions.py::test_exactly_these_acls_are_enough
 `[state_store] default_retention_days` does not delete it
   tests/state/test_run_state.py::test_each_success_announces_what_it_delivered
   quick: rule
@@ -363,10 +363,10 @@ which does not read again what an earlier try has finished, has its segments fro
 a crash in the middle of a batch
   tests/operators/test_available_now_submitted.py::test_a_driver_that_is_killed_in_the_middle_of_a_batch
 two runs at once
-  tests/operators/test_available_now.py::test_two_runs_at_once_are_refused
+  tests/operators/test_available_now.py::test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over
 a driver that cannot renew its lock for 20 s
   tests/jobs/test_checkpoint_lock.py::test_a_run_that_cannot_renew_its_lock_ends
-  tests/operators/test_available_now.py::test_the_lock_of_a_dead_run_is_taken_over
+  tests/operators/test_available_now.py::test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over
 another definition with this checkpoint
   tests/operators/test_available_now.py::test_a_checkpoint_of_another_job_is_refused
 a crash in a batch, and then another `provenance`
@@ -374,9 +374,7 @@ a crash in a batch, and then another `provenance`
 a worker whose clock is wrong
   tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead
 offsets aged out; a topic was deleted or recreated
-  tests/operators/test_available_now.py::test_retention_moved_past_the_checkpoint
-  tests/operators/test_available_now.py::test_a_topic_that_was_created_again_is_an_error
-  tests/operators/test_available_now.py::test_a_deleted_topic_is_an_error
+  tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
 a checkpoint with a damaged or missing file
   tests/operators/test_available_now_submitted.py::test_bad_input_starts_nothing
   tests/state/test_checkpoint.py::test_half_a_file_is_an_error
@@ -390,9 +388,9 @@ All other parameters may change at any time, and maps of topics and schema ids m
   tests/operators/test_stream_parameters.py::test_all_else_may_change_within_a_batch
   tests/operators/test_stream_parameters.py::test_maps_may_grow_within_a_batch
 With `fail_on_data_loss=False` the gap is in `missing_ranges`
-  tests/operators/test_available_now.py::test_retention_moved_past_the_checkpoint
+  tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
 A topic that was recreated is read from its beginning, under a new generation
-  tests/operators/test_available_now.py::test_a_topic_that_was_created_again_is_an_error
+  tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
 With `delivery="at_least_once"` the provenance header tells what the target has already
   tests/jobs/test_stream_tries.py::test_at_least_once_and_back
 an uncommitted batch is written again as a whole, and the log says so
@@ -732,7 +730,7 @@ AirflowApiError
   tests/coverage_page/test_command.py::test_a_user_and_a_password_log_in_and_one_without_rights_is_refused
   tests/test_coverage_command.py::test_an_answer_that_is_none_ends_the_command_with_a_name
 AlreadyDeliveredError
-  tests/operators/test_on_rerun.py::test_a_clear_may_be_refused
+  tests/operators/test_on_rerun.py::test_a_clear_may_be_refused_or_copy_again
   tests/state/test_run_state.py::test_a_run_after_a_success_may_be_refused
 AuditFindingError
   tests/operators/test_audit.py::test_a_finding_fails_the_task_after_its_result_was_pushed
@@ -743,7 +741,7 @@ BoundError
 BrokerAuthenticationError
   tests/operators/test_bad_input.py::test_bad_input
 BrokerAuthorizationError
-  tests/operators/test_permissions.py::test_without_one_the_error_names_it
+  tests/operators/test_permissions.py::test_exactly_these_acls_are_enough
 BrokerError
   tests/clients/test_transaction_check.py::test_brokers_without_transactions
 BrokerTlsError
@@ -753,7 +751,7 @@ BrokerUnavailableError
 CheckpointError
   tests/operators/test_dead_letters.py::test_a_stream_belongs_to_its_filters
 CheckpointInUseError
-  tests/operators/test_available_now.py::test_two_runs_at_once_are_refused
+  tests/operators/test_available_now.py::test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over
 CheckpointMissingError
   tests/sensors/test_offsets.py::test_bad_input_is_one_clear_error_at_once
 ClassArchiveError
