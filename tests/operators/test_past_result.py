@@ -1,4 +1,4 @@
-"""Which result of a task is the newest one, with what Airflow gives of other runs."""
+"""Which result of a task is the newest one, with what Airflow gives of other runs; and what is none of a copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_provider_kafka_spark.core.errors import AuditInputError
+from airflow_provider_kafka_spark.core.past_copy import parse_results
+from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
+from tests.core.test_past_copy import result
 
 
 @dataclass
@@ -69,3 +72,32 @@ def test_where_airflow_gives_nothing_the_error_says_what_it_gives(name: str) -> 
 @pytest.mark.parametrize("text", ["", "copy", "{}", '{"a.b": 1}', "a. b", "a.b?", "[1.5]"])
 def test_other_text_names_no_task(text: str) -> None:
     assert task_named(text) is None
+
+
+GOOD = result(["orders:0:0:10"])
+OTHER_TARGET = result(["orders:1:0:10"], "b", evidence={"transform": Transform(topic="other")})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("no result", "of must be the result .*reading the JSON failed"),
+        (7, "of must be the result .*got int"),
+        ([], "at least one copy; got an empty list"),
+        (["a"], "must be an object; got str"),
+        ({**GOOD, "version": 2}, "must have version 1"),
+        ({name: value for name, value in GOOD.items() if name != "evidence"}, "the key 'evidence'.*earlier version"),
+        ({**GOOD, "state": "planned"}, "plan_only=True, which copied nothing"),
+        ({**GOOD, "run_id": "../../x"}, "16 hexadecimal digits; got '../../x'"),
+        ({**GOOD, "ranges": [{}]}, "as its task returned it"),
+        ({**GOOD, "target_topics": ["a b"]}, "as its task returned it.*'a b'"),
+        ({**GOOD, "evidence": {**GOOD["evidence"], "transform": {"where": 1}}}, "as its task.*unknown"),
+        ({**GOOD, "evidence": {**GOOD["evidence"], "version": 9}}, "must be of version 2; got 9"),
+        (result(["orders:0:0:10"], transform={"provenance": None}), "provenance=None"),
+        (result(["orders:0:0:10"], transform={"provenance": "segments"}, records_written=10), "segments in its result"),
+        ([GOOD, OTHER_TARGET], "must have the same target.*one by one"),
+    ],
+)
+def test_what_is_no_result_of_a_copy(given: Any, says: str) -> None:
+    with pytest.raises(AuditInputError, match=says):
+        parse_results(given)
