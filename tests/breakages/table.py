@@ -384,7 +384,7 @@ BREAKAGES = (
         "if (!hasOne(found.headers((String) wanted.getKey()), (HashSet) wanted.getValue())) {",
         "if (hasOne(found.headers((String) wanted.getKey()), (HashSet) wanted.getValue())) {",
         [
-            "tests/operators/test_dead_letters.py::test_only_wanted_records_are_copied[header-None-False-KafkaToKafkaBatchOperator]"
+            "tests/operators/test_dead_letters.py::test_only_wanted_records_are_copied[header-writer-KafkaToKafkaBatchOperator]"
         ],
     ),
     Breakage(

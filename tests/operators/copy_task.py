@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -32,6 +32,7 @@ class CopyTask:
     :param given: its parameters, as far as a try has no others.
     :param map_index: of a mapped task.
     :param dag: that has the mapped task.
+    :param assets: that Airflow knows.
     """
 
     kafka: KafkaBroker
@@ -46,6 +47,7 @@ class CopyTask:
     context: dict[str, Any] = field(default_factory=dict)
     map_index: int = -1
     dag: DAG | None = None
+    assets: Sequence[Asset] = ()
 
     def run(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
         """The next try, as Airflow renders and executes it; a parameter that is None is not given. A replay has two
@@ -63,7 +65,7 @@ class CopyTask:
         self.operator.render_template_fields({})
         self.tries += 1
         ti = Try(try_number=self.tries, max_tries=3 + self.clears, map_index=self.map_index)
-        self.context = task_context(self.store, clear_number=self.clears, ti=ti, dag=self.dag)
+        self.context = task_context(self.store, clear_number=self.clears, ti=ti, dag=self.dag, assets=self.assets)
         result: dict[str, Any] = self.operator.execute(self.context)
         return result
 
@@ -132,13 +134,12 @@ def audit(of: Any, **parameters: Any) -> dict[str, Any]:
 
 
 def covering(rows: list[tuple[Any, ...]], *options: Any) -> list[Any]:
-    """Rows for ``parametrize`` in which each value of an option meets each value of another one; the other combinations
-    are for the long ring.
+    """Rows for ``parametrize`` that have each value of each option; all other combinations are for the long ring.
 
     :param options: the values of each column.
     """
-    for a, b in combinations(range(len(options)), 2):
-        lacking = set(product(options[a], options[b])) - {(row[a], row[b]) for row in rows}
+    for column, values in enumerate(options):
+        lacking = set(values) - {row[column] for row in rows}
         assert not lacking, f"no row has {lacking}"
     rest = [row for row in product(*options) if row not in rows]
     return [*rows, *(pytest.param(*row, marks=pytest.mark.long) for row in rest)]

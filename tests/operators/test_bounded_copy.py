@@ -24,119 +24,86 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark
+from tests.operators.copy_task import CopyTask, Replay
 
 pytestmark = pytest.mark.broker
 
-#: Fails on the data, not before: a value of ``bad`` ends the job.
-ALL_GOOD = "assert_true(string(value) <> 'bad') is null"
+
+class Scene(CopyTask):
+    """A source of two partitions, one list of texts in each, and a target."""
+
+    def fill(self, first: list[str], second: list[str]) -> None:
+        records = [Record(value=v.encode(), partition=p) for p, part in enumerate((first, second)) for v in part]
+        self.kafka.produce(self.source, records)
+
+    def deliver_in_part(self, **parameters: Any) -> None:
+        """A first try that delivers partition 0, and fails at partition 1."""
+        with self.spark.one_core(), pytest.raises(AirflowFailException):
+            self.clear(**parameters)
+        assert self.values().total() == 2
+
+    def run_ids(self) -> list[str]:
+        """Of the target's records, in the order of their first ones."""
+        headers = [dict(record.headers)[PROVENANCE_HEADER] for record in self.kafka.consume(self.target)]
+        return list(dict.fromkeys(Provenance.parse(value or b"").run_id for value in headers))
 
 
-def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
-    return operator.execute(context)  # type: ignore[arg-type]
-
-
-def run_ids(kafka: KafkaBroker, target: str) -> list[str]:
-    headers = [dict(record.headers)[PROVENANCE_HEADER] for record in kafka.consume(target)]
-    return [Provenance.parse(value or b"").run_id for value in headers]
-
-
-def recreate(kafka: KafkaBroker, topic: str, partitions: int = 1) -> None:
-    kafka.delete_topic(topic)
-    kafka.create_topic(topic, partitions)
-
-
-def values(kafka: KafkaBroker, topic: str) -> Counter[str]:
-    return Counter((record.value or b"").decode() for record in kafka.consume(topic))
-
-
-def fill(kafka: KafkaBroker, topic: str, first: list[str], second: list[str]) -> None:
-    """One list for each partition."""
-    records = [Record(value=v.encode(), partition=p) for p, part in enumerate((first, second)) for v in part]
-    kafka.produce(topic, records)
+def counted(*values: str) -> Counter[bytes]:
+    return Counter(value.encode() for value in values)
 
 
 @pytest.fixture
-def one_by_one(kafka: KafkaBroker, in_process_spark: InProcessSpark) -> Iterator[KafkaBroker]:
-    """One Spark task after the other: the first partition is delivered before the second one fails."""
-    with in_process_spark.one_core():
-        yield kafka
-
-
-def deliver_in_part(kafka: KafkaBroker, operator: KafkaToKafkaOperator, store: TaskStateStore) -> None:
-    """A first try that delivers partition 0, and fails at partition 1."""
-    with pytest.raises(AirflowFailException):
-        run(operator, task_context(store))
-    assert operator.target_topic is not None
-    assert len(kafka.consume(operator.target_topic)) == 2
+def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
+    return Scene(
+        kafka, in_process_spark, tmp_path, [topic(2, suffix="source")], {"target_topic": topic(suffix="target")}
+    )
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "clear_number",
-    [pytest.param(1, id="clear"), pytest.param(0, id="retry-that-permits-loss")],
-)
-def test_a_recreated_topic_is_copied_from_its_beginning(
-    one_by_one: KafkaBroker, topic: TopicFactory, clear_number: int
-) -> None:
+@pytest.mark.parametrize("again", ["clear", "retry-that-permits-loss"])
+def test_a_recreated_topic_is_copied_from_its_beginning(scene: Scene, again: str) -> None:
     """What was delivered of the topic's predecessor stands for nothing of the new one, although the offsets are the
     same.
     """
-    kafka = one_by_one
-    source, target = topic(2, suffix="source"), topic(suffix="target")
-    store = TaskStateStore()
-    operator = KafkaToKafkaBatchOperator(
-        task_id="task", topics=[source], target_topic=target, where=ALL_GOOD, fail_on_data_loss=clear_number > 0
-    )
-    fill(kafka, source, ["old 1", "old 2"], ["bad"])
-    deliver_in_part(kafka, operator, store)
-    recreate(kafka, source, 2)
-    fill(kafka, source, ["new 1", "new 2", "new 3"], ["new 4"])
+    # Fails on the data, not before.
+    given = {"where": "assert_true(string(value) <> 'bad') is null", "fail_on_data_loss": again == "clear"}
+    scene.fill(["old 1", "old 2"], ["bad"])
+    scene.deliver_in_part(**given)
+    scene.recreate(scene.source)
+    scene.fill(["new 1", "new 2", "new 3"], ["new 4"])
 
-    result = run(operator, task_context(store, clear_number=clear_number))
+    result = scene.clear(**given) if again == "clear" else scene.run(**given)
 
-    assert values(kafka, target) == Counter(["old 1", "old 2", "new 1", "new 2", "new 3", "new 4"])
+    assert scene.values() == counted("old 1", "old 2", "new 1", "new 2", "new 3", "new 4")
     assert (result["records_written"], result["delivered_before"]) == (4, 0)
-    old, new = list(dict.fromkeys(run_ids(kafka, target)))
+    old, new = scene.run_ids()
     assert result["run_id"] == new != old
     (warning,) = result["warnings"]
-    assert f"topic {source!r}" in warning
+    assert f"topic {scene.source!r}" in warning
     assert old in warning
-    if clear_number == 0:
-        assert [(r["topic"], r["from_offset"], r["until_offset"]) for r in result["missing_ranges"]] == [
-            (source, 0, 0),
-            (source, 0, 0),
-        ]
+    if again != "clear":
+        lost = [(r["topic"], r["from_offset"], r["until_offset"]) for r in result["missing_ranges"]]
+        assert lost == [(scene.source, 0, 0)] * 2
         assert "recreated" in result["missing_ranges"][0]["reason"]
 
 
 @pytest.mark.spark
-def test_a_clear_with_another_transform_writes_all_by_it(
-    one_by_one: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_clear_with_another_transform_writes_all_by_it(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     """What was delivered by the old expressions is not taken for delivered by the new ones; that it is there as well is
     said.
     """
-    kafka = one_by_one
-    source, target = topic(2, suffix="source"), topic(suffix="target")
-    store = TaskStateStore()
+    scene.fill(["a", "b"], ["bad"])
+    first = "if(string(value) = 'bad', raise_error('boom'), concat('v1 ', string(value)))"
+    scene.deliver_in_part(columns={"value": first})
 
-    def operator(value: str) -> KafkaToKafkaOperator:
-        return KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, columns={"value": value})
+    result = scene.clear(columns={"value": "concat('v2 ', string(value))"})
 
-    fill(kafka, source, ["a", "b"], ["bad"])
-    deliver_in_part(
-        kafka, operator("if(string(value) = 'bad', raise_error('boom'), concat('v1 ', string(value)))"), store
-    )
-
-    result = run(operator("concat('v2 ', string(value))"), task_context(store, clear_number=1))
-
-    assert values(kafka, target) == Counter(["v1 a", "v1 b", "v2 a", "v2 b", "v2 bad"])
+    assert scene.values() == counted("v1 a", "v1 b", "v2 a", "v2 b", "v2 bad")
     assert (result["records_written"], result["delivered_before"]) == (3, 0)
     (warning,) = result["warnings"]
     assert "columns" in warning
@@ -144,33 +111,23 @@ def test_a_clear_with_another_transform_writes_all_by_it(
 
 
 @pytest.mark.spark
-def test_a_retry_after_the_end_returns_the_result(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_retry_after_the_end_returns_the_result(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     """A worker that dies between the delivery and Airflow's hearing of it leaves nothing to be copied: the result is
     given again, without Spark.
     """
-    source, target = topic(2, suffix="source"), topic(suffix="target")
-    fill(kafka, source, ["a", "b"], ["c"])
-    asset, store = Asset(f"kafka-topic://{target}"), TaskStateStore()
-    operator = ReplayOffsetRangesOperator(
-        task_id="task",
-        offset_ranges=[f"{source}:0:0:1", f"{source}:0:1:2", f"{source}:1:0:1"],
-        target_topic=target,
-        outlets=[asset],
-    )
-    first = task_context(store, ti=Try())
-    result = run(operator, first)
-    store.values = json.loads(json.dumps(store.values))
-    second = task_context(store, ti=Try(try_number=2))
+    scene.fill(["a", "b"], ["c"])
+    asset = Asset(f"kafka-topic://{scene.target}")
+    result = scene.run(Replay, outlets=[asset])
+    announced = scene.event(asset).extra
+    scene.store.values = json.loads(json.dumps(scene.store.values))
 
-    again = run(operator, second)
+    again = scene.run(Replay, outlets=[asset])
 
     assert again == result
-    assert second["outlet_events"][asset].extra == {**first["outlet_events"][asset].extra, "try_number": 2}
+    assert scene.event(asset).extra == {**announced, "try_number": 2}
     assert "An earlier try of this run delivered everything" in capsys.readouterr().out
-    assert in_process_spark.jobs == ["batch"]
-    assert values(kafka, target) == Counter("abc")
+    assert scene.spark.jobs == ["batch"]
+    assert scene.values() == counted("a", "b", "c")
 
 
 @pytest.fixture(scope="module")
@@ -243,41 +200,6 @@ def test_a_retry_at_another_target_cluster_begins_there(
     assert [request.audit_from for request in (first, third)] == [{target: {"0": 3}}, {target: {"0": 0}}]
 
 
-def test_a_new_run_still_waits_for_the_application_of_the_old(
-    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
-) -> None:
-    """That nothing of the old run is taken for delivered does not mean that it has ended: it could go on writing."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    store = TaskStateStore()
-    kafka.produce(source, [Record(value=b"v")])
-
-    def fail(where: str, **context: Any) -> None:
-        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, where=where)
-        with pytest.raises(JobReportMissingError):
-            run(operator, task_context(store, **context))
-
-    fail("true")
-    store.values["kafka_spark_run"]["application_id"] = "local-1"
-    fail("offset >= 0", clear_number=1)
-
-    assert store.values["kafka_spark_run"]["application_id"] == "local-1"
-
-
-def test_a_window_whose_first_records_were_deleted_by_hand_is_an_error(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """``DeleteRecords`` works whatever the retention: a window before the first record left may lack records."""
-    source, target = topic(suffix="source", config={"retention.ms": "-1"}), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"v", timestamp=1_795_000_000_000 + i) for i in range(10)])
-    operator = KafkaToKafkaBatchOperator(
-        task_id="task", topics=[source], starting_timestamp=1_795_000_000_000, target_topic=target, plan_only=True
-    )
-    assert run(operator, task_context())["planned_records"] == 10
-
-    kafka.delete_records(source, {0: 4})
-
-    with pytest.raises(AirflowFailException, match=rf"DataLossError: .*{source}\[0\].*log now starts at 4"):
-        run(operator, task_context())
-
-
 @pytest.fixture
 def two_topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str, str]:
     """Two sources with ten records each, and a target."""
@@ -286,6 +208,10 @@ def two_topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str, str]:
     for name in (first, second):
         kafka.produce(name, [Record(value=b"v", timestamp=minute_ago) for _ in range(10)])
     return first, second, target
+
+
+def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
+    return operator.execute(context)  # type: ignore[arg-type]
 
 
 def fail_once(parameters: dict[str, Any], store: TaskStateStore, **context: Any) -> None:
@@ -405,28 +331,24 @@ def test_another_spelling_of_the_same_is_no_difference(
 
 @pytest.mark.spark
 def test_a_topic_that_is_created_again_while_its_job_starts_is_an_error(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new topic has records at the planned offsets: all counts are right, and what was planned is lost."""
-    source, targets = topic(suffix="source"), [topic(suffix="target"), topic(suffix="permitted")]
     start = SparkJobHook.run
 
     def recreate_and_start(*arguments: Any) -> JobReport:
-        recreate(kafka, source)
-        kafka.produce(source, [Record(value=b"new")])
+        scene.recreate(scene.source)
+        scene.fill(["new"], [])
         return start(*arguments)
 
     monkeypatch.setattr(SparkJobHook, "run", recreate_and_start)
-    kafka.produce(source, [Record(value=b"old")])
+    scene.fill(["old"], [])
 
     with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and recreated.*Clear the task"):
-        run(KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=targets[0]), task_context())
-    permitted = run(
-        KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=targets[1], fail_on_data_loss=False),
-        task_context(),
-    )
+        scene.clear()
+    permitted = scene.clear(fail_on_data_loss=False)
 
-    assert [(r["from_offset"], r["until_offset"]) for r in permitted["missing_ranges"]] == [(0, 0)]
+    assert [(r["from_offset"], r["until_offset"]) for r in permitted["missing_ranges"]] == [(0, 0)] * 2
     assert "recreated" in permitted["missing_ranges"][0]["reason"]
 
 

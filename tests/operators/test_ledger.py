@@ -12,22 +12,44 @@ from airflow.sdk import Asset, BaseHook
 from airflow_provider_kafka_spark.core.ledger import STATE_KEY, Delivery, coverage
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.bare_ranges import bare
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import Batch, CopyTask, Replay, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def event_of(context: Any) -> dict[str, Any]:
-    """What the ledger's event has."""
-    extra: dict[str, Any] = context["outlet_events"][COPIES].extra
-    return extra
+class Scene(CopyTask):
+    """A source and a target, of which a part of the tests has assets."""
+
+    @property
+    def topic_asset(self) -> Asset:
+        return Asset(f"kafka://{self.kafka.bootstrap_servers}/{self.target}")
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What the ledger's event of the last try has."""
+        extra: dict[str, Any] = self.event(COPIES).extra
+        return extra
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """What a task that has failed, or still runs, has left in its state."""
+        found: dict[str, Any] = self.store.get(STATE_KEY)
+        return found
+
+    def produce(self, count: int, partition: int = 0, key: bytes | None = None) -> None:
+        self.kafka.produce(self.source, [Record(key, b"%d" % i, partition=partition) for i in range(count)])
+
+    def produce_large(self, partition: int = 0) -> None:
+        """A record that the target refuses, until it takes large ones."""
+        self.kafka.alter_topic(self.target, {"max.message.bytes": "20000"})
+        self.kafka.produce(self.source, [Record(b"k", os.urandom(50_000), partition=partition)])
+
+    def take_large(self) -> None:
+        self.kafka.alter_topic(self.target, {"max.message.bytes": "1000000"})
 
 
 def kinds(entry: Any) -> list[str]:
@@ -40,23 +62,25 @@ def kinds(entry: Any) -> list[str]:
     ]
 
 
-def test_a_delivery_is_an_event_that_says_what_was_read(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
-) -> None:
-    source, target = topic(2, suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"%d" % i, partition=i % 2) for i in range(10)])
-    operator = ReplayOffsetRangesOperator(
-        task_id="task", offset_ranges=[f"{source}:0:1:4", f"{source}:1:0:5"], target_topic=target
-    )
-    asset = Asset(f"kafka://{kafka.bootstrap_servers}/{target}")
-    context = task_context(assets=[asset])
+@pytest.fixture
+def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    found = Scene(kafka, in_process_spark, tmp_path, [source], {"target_topic": target})
+    found.assets = [found.topic_asset]
+    return found
 
-    result = operator.execute(context)  # type: ignore[arg-type]
 
-    extra = event_of(context)
+def test_a_delivery_is_an_event_that_says_what_was_read(scene: Scene) -> None:
+    source, asset = scene.source, scene.topic_asset
+    for partition in (0, 1):
+        scene.produce(5, partition)
+
+    result = scene.run(Replay, offset_ranges=[f"{source}:0:1:4", f"{source}:1:0:5"])
+
+    extra = scene.entry
     # DAGs are scheduled by the topic.
-    assert operator.outlets == [COPIES, asset]
-    assert context["outlet_events"][asset].extra == extra
+    assert scene.operator.outlets == [COPIES, asset]
+    assert scene.event(asset).extra == extra
     assert {name: extra[name] for name in ("state", "run_id", "records_written", "offset_ranges", "target_ranges")} == {
         "state": "complete",
         "run_id": result["run_id"],
@@ -65,7 +89,7 @@ def test_a_delivery_is_an_event_that_says_what_was_read(
         "target_ranges": result["target_ranges"],
     }
     assert extra["bytes_written"] == result["bytes_written"] == 8
-    assert (extra["source"], extra["filtered"], extra["missing_ranges"]) == (kafka.bootstrap_servers, False, [])
+    assert (extra["source"], extra["filtered"], extra["missing_ranges"]) == (scene.kafka.bootstrap_servers, False, [])
     assert extra["source_cluster_id"] == extra["target_cluster_id"] != ""
     assert (set(extra["source_topic_ids"]), set(extra["target_topic_ids"])) == ({source}, set(result["target_topics"]))
     assert bare(uncovered([extra], source, window=[f"{source}:0:0:5", f"{source}:1:0:5"])) == [
@@ -74,198 +98,119 @@ def test_a_delivery_is_an_event_that_says_what_was_read(
     ]
 
 
-def test_the_connections_are_read_once_to_name_their_servers(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_connections_are_read_once_to_name_their_servers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not again for the entry of the end: each time is a request to Airflow's API."""
-    source, target, read = topic(suffix="source"), topic(suffix="target"), []
-    kafka.produce(source, [Record(value=b"v")])
-    get_connection = BaseHook.get_connection
+    scene.produce(1)
+    get_connection, read = BaseHook.get_connection, list[str]()
     monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: read.append(conn_id) or get_connection(conn_id))
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target)
 
-    operator.execute(task_context())  # type: ignore[arg-type]
+    scene.run()
 
     # The copy itself reads it, and the ledger.
     assert read.count("kafka_default") == 2
 
 
-@pytest.mark.parametrize("layout", [{}, {"preserve_order": False, "max_records_per_partition": 4}])
 def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    in_process_spark: InProcessSpark,
-    layout: dict[str, Any],
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    scene: Scene, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A window of it is no gap: a replay would deliver the committed part twice."""
-    source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
     # Spark runs the task with the most records first.
-    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(12)])
-    kafka.produce(
-        source, [*(Record(value=b"v", partition=1) for _ in range(4)), Record(b"k", os.urandom(50_000), partition=1)]
-    )
-    store = TaskStateStore()
+    scene.produce(12)
+    scene.produce(4, 1)
+    scene.produce_large(1)
     caplog.set_level("INFO")
-
-    def attempt(number: int) -> Any:
-        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **layout)
-        context = task_context(store, ti=Try(try_number=number))
-        operator.execute(context)  # type: ignore[arg-type]
-        return context
-
     with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-        attempt(1)
-    failed, printed = store.get(STATE_KEY), capsys.readouterr().out
-    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
-    context = attempt(2)
+        scene.run()
+    failed, printed = scene.left, capsys.readouterr().out
+    scene.take_large()
+    scene.run()
 
     assert "> in the plan" in printed
     assert "# delivered, ! for a retry, or a clear" in caplog.text
     assert failed["state"] == "partial"
-    assert failed["planned_ranges"] == [f"{source}:0:0:12", f"{source}:1:0:5"]
+    assert failed["planned_ranges"] == [f"{scene.source}:0:0:12", f"{scene.source}:1:0:5"]
     assert "0:0-12 covered" in kinds(failed)
     assert kinds(failed)[-1].endswith("unfinished")
-    assert uncovered([failed], source) == []
-    assert kinds(store.get(STATE_KEY)) == ["0:0-12 covered", "1:0-5 covered"]
-    assert kinds(event_of(context)) == ["0:0-12 covered", "1:0-5 covered"]
+    assert uncovered([failed], scene.source) == []
+    assert kinds(scene.left) == kinds(scene.entry) == ["0:0-12 covered", "1:0-5 covered"]
     # The bytes of the first try are not known.
-    assert "bytes_written" not in event_of(context)
+    assert "bytes_written" not in scene.entry
 
 
-@pytest.mark.parametrize("provenance", ["headers", "segments"])
+@pytest.mark.parametrize("provenance", ["segments", pytest.param("headers", marks=pytest.mark.long)])
 def test_a_clear_that_fails_at_once_has_not_delivered_its_plan(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    in_process_spark: InProcessSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    provenance: str,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, provenance: str
 ) -> None:
     """Although the run is finished: that was another plan. With segments it is known what that one delivered."""
-    source, target, store = topic(suffix="source"), topic(suffix="target"), TaskStateStore()
-
-    def attempt(clear_number: int) -> None:
-        kafka.produce(source, [Record(value=b"%d" % i) for i in range(10)])
-        operator = KafkaToKafkaBatchOperator(
-            task_id="task", topics=[source], target_topic=target, provenance=provenance, preserve_partition=True
-        )
-        ti = Try(try_number=1 + clear_number, max_tries=1 + clear_number)
-        operator.execute(task_context(store, clear_number=clear_number, ti=ti))  # type: ignore[arg-type]
-
-    def stop(*_: object, **__: object) -> None:
-        raise RuntimeError("stopped")
-
-    attempt(0)
+    given = {"provenance": provenance, "preserve_partition": True}
+    scene.produce(10)
+    scene.clear(**given)
+    scene.produce(10)
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.batch.find_remaining", stop)
     with pytest.raises(Exception, match="stopped"):
-        attempt(1)
+        scene.clear(**given)
 
-    failed = store.get(STATE_KEY)
     known = {"headers": ["0:0-20 unfinished"], "segments": ["0:0-10 covered", "0:10-20 unfinished"]}
-    assert (failed["state"], kinds(failed)) == ("partial", known[provenance])
+    assert (scene.left["state"], kinds(scene.left)) == ("partial", known[provenance])
+
+
+def stop(*_: object, **__: object) -> None:
+    raise RuntimeError("stopped")
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-def test_while_it_runs_its_plan_is_not_a_gap(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    in_process_spark: InProcessSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    delivery: str,
-) -> None:
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"v")])
-    store, seen = TaskStateStore(), []
-    monkeypatch.setattr(KafkaToKafkaBatchOperator, "_collect", lambda *_: seen.append(store.get(STATE_KEY)) or 1 / 0)
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, delivery=delivery)
+def test_while_it_runs_its_plan_is_not_a_gap(scene: Scene, monkeypatch: pytest.MonkeyPatch, delivery: str) -> None:
+    scene.produce(1)
+    seen: list[Any] = []
+    monkeypatch.setattr(Batch, "_collect", lambda *_: seen.append(scene.left) or stop())
 
-    with pytest.raises(ZeroDivisionError):
-        operator.execute(task_context(store))  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="stopped"):
+        scene.run(delivery=delivery)
 
     assert kinds(seen[0]) == ["0:0-1 running"]
     # At least once commits no progress: what is in the target is not known.
-    assert kinds(store.get(STATE_KEY)) == ["0:0-1 covered" if delivery == "exactly_once" else "0:0-1 unfinished"]
+    assert kinds(scene.left) == ["0:0-1 covered" if delivery == "exactly_once" else "0:0-1 unfinished"]
 
 
-def test_what_a_filter_leaves_nothing_of_is_covered_and_triggers_nothing(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
-) -> None:
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(key=b"a", value=b"v")])
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, keys=["b"])
-    context = task_context(assets=[Asset(f"kafka://{kafka.bootstrap_servers}/{target}")])
+def test_what_a_filter_leaves_nothing_of_is_covered_and_triggers_nothing(scene: Scene) -> None:
+    scene.produce(1, key=b"a")
 
-    operator.execute(context)  # type: ignore[arg-type]
+    scene.run(keys=["b"])
 
-    assert (event_of(context)["filtered"], kinds(event_of(context))) == (True, ["0:0-1 covered"])
-    assert operator.outlets == [COPIES]
+    assert (scene.entry["filtered"], kinds(scene.entry)) == (True, ["0:0-1 covered"])
+    assert scene.operator.outlets == [COPIES]
 
 
-def test_what_was_lost_is_no_gap_and_triggers_nothing(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
-) -> None:
+def test_what_was_lost_is_no_gap_and_triggers_nothing(scene: Scene) -> None:
     """A replay of a gap would fail at it."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"v") for _ in range(20)])
-    kafka.delete_records(source, {0: 20})
-    operator = ReplayOffsetRangesOperator(
-        task_id="task", offset_ranges=[f"{source}:0:0:20"], target_topic=target, fail_on_data_loss=False
-    )
-    context = task_context()
+    scene.produce(20)
+    scene.kafka.delete_records(scene.source, {0: 20})
 
-    operator.execute(context)  # type: ignore[arg-type]
+    scene.run(Replay, offset_ranges=[f"{scene.source}:0:0:20"], fail_on_data_loss=False)
 
-    assert kinds(event_of(context)) == ["0:0-20 lost"]
-    assert operator.outlets == [COPIES]
+    assert kinds(scene.entry) == ["0:0-20 lost"]
+    assert scene.operator.outlets == [COPIES]
 
 
-def test_a_clear_that_reads_more_and_writes_nothing_covers_it(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark
-) -> None:
-    source, target, store = topic(suffix="source"), topic(suffix="target"), TaskStateStore()
+def test_a_clear_that_reads_more_and_writes_nothing_covers_it(scene: Scene) -> None:
+    for key in (b"a", b"b"):
+        scene.produce(10, key=key)
+        scene.clear(keys=["a"])
 
-    def attempt(clear_number: int) -> Any:
-        kafka.produce(source, [Record(key=b"ab"[clear_number : clear_number + 1], value=b"v") for _ in range(10)])
-        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, keys=["a"])
-        ti = Try(try_number=1 + clear_number, max_tries=1 + clear_number)
-        context = task_context(store, clear_number=clear_number, ti=ti)
-        operator.execute(context)  # type: ignore[arg-type]
-        for callback in operator.on_success_callback:  # type: ignore[union-attr]
-            callback({"task": operator, **context})  # type: ignore[typeddict-item]
-        return context
-
-    attempt(0)
-
-    assert kinds(event_of(attempt(1))) == ["0:0-20 covered"]
+    assert kinds(scene.entry) == ["0:0-20 covered"]
 
 
-def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path
-) -> None:
-    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
-    kafka.produce(source, [*(Record(value=b"v") for _ in range(25)), Record(b"k", os.urandom(50_000))])
-    store = TaskStateStore()
-
-    def attempt(number: int) -> Any:
-        operator = KafkaToKafkaAvailableNowOperator(
-            task_id="task",
-            topics=[source],
-            target_topic=target,
-            starting_offsets="earliest",
-            checkpoint_location=str(tmp_path / "checkpoint"),
-            max_offsets_per_trigger=10,
-        )
-        context = task_context(store, ti=Try(try_number=number))
-        operator.execute(context)  # type: ignore[arg-type]
-        return context
-
-    for number in (1, 2):
+def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(scene: Scene) -> None:
+    given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 10}
+    scene.produce(25)
+    scene.produce_large()
+    for _ in range(2):
         with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-            attempt(number)
+            scene.run(**given)
         # The second try has only the rest in its plan.
-        assert kinds(store.get(STATE_KEY)) == ["0:0-20 covered", "0:20-26 unfinished"]
-    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
-    context = attempt(3)
+        assert kinds(scene.left) == ["0:0-20 covered", "0:20-26 unfinished"]
+    scene.take_large()
 
-    assert kinds(event_of(context)) == ["0:0-26 covered"]
+    scene.run(**given)
+
+    assert kinds(scene.entry) == ["0:0-26 covered"]

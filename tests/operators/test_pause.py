@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,12 +17,11 @@ from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.errors import PausedTooLongError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.airflow_fakes import task_context
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import Batch, CopyTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -30,21 +29,22 @@ RECORDS, MAX_LAG = 6_000, 500
 WAIT_SECONDS = 60.0
 
 
-class Consumers:
-    """A consumer group of a topic: it has committed, and has no members."""
+class Scene(CopyTask):
+    """A source with records, and a target of which a consumer group has committed offsets; the group has no members.
+    The copy has a pace, so that the group does not fall far behind before the driver sees it.
+    """
 
-    def __init__(self, kafka: KafkaBroker, topic: str) -> None:
-        self.kafka, self.topic, self.group_id = kafka, topic, f"billing-{uuid4().hex[:8]}"
+    group_id = ""
 
-    def commit(self, offset: int, partition: int = 0) -> None:
+    def commit(self, offset: int) -> None:
         with KafkaHook() as hook:
-            ConsumerGroup(hook, self.group_id).commit({TopicPartition(self.topic, partition): offset})
+            ConsumerGroup(hook, self.group_id).commit({TopicPartition(self.target, 0): offset})
 
     def end(self) -> int:
-        return self.kafka.offsets(self.topic)[0][1]
+        return self.kafka.offsets(self.target)[0][1]
 
     def wait_until_quiet(self) -> int:
-        """The end of the topic, when it has grown beyond the limit and then not for three seconds."""
+        """The end of the target, when it has grown beyond the limit and then not for three seconds."""
         deadline, seen, since = time.monotonic() + WAIT_SECONDS, 0, time.monotonic()
         while time.monotonic() < deadline:
             now = self.end()
@@ -55,153 +55,103 @@ class Consumers:
             time.sleep(0.1)
         raise AssertionError(f"The topic must stop to grow; it ends at {seen}")
 
+    def in_background(self, kind: type = Batch, **parameters: Any) -> tuple[threading.Thread, list[dict[str, Any]]]:
+        results: list[dict[str, Any]] = []
+        thread = threading.Thread(target=lambda: results.append(self.run(kind, **parameters)), daemon=True)
+        thread.start()
+        return thread, results
+
+    def pace_groups(self) -> list[str]:
+        """Those by which drivers tell their tasks to pause."""
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
+        groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
+        return [group.group_id for group in groups if group.group_id.endswith("-pace")]
+
 
 @pytest.fixture
-def topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str]:
-    source, target = topic(suffix="source"), topic(suffix="target")
+def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
+    source, group_id = topic(suffix="source"), f"billing-{uuid4().hex[:8]}"
     records = [Record(value=b"%d" % i) for i in range(RECORDS)]
     kafka.produce(source, records, {"batch.num.messages": 100, "linger.ms": 1_000})
-    return source, target
-
-
-@pytest.fixture
-def consumers(kafka: KafkaBroker, topics: tuple[str, str]) -> Consumers:
-    found = Consumers(kafka, topics[1])
+    given = {
+        "target_topic": topic(suffix="target"),
+        "max_records_per_second": 1_000,
+        "pause_while_lag": {"group_id": group_id, "max_lag": MAX_LAG},
+    }
+    found = Scene(kafka, in_process_spark, tmp_path, [source], given)
+    found.group_id = group_id
     found.commit(0)
     return found
 
 
-def paused(consumers: Consumers, **parameters: Any) -> dict[str, Any]:
-    """With a pace, so that the group does not fall far behind before the driver sees it."""
-    return {
-        "target_topic": consumers.topic,
-        "max_records_per_second": 1_000,
-        "pause_while_lag": {"group_id": consumers.group_id, "max_lag": MAX_LAG},
-        **parameters,
-    }
-
-
-def in_background(run: Callable[[], dict[str, Any]]) -> tuple[threading.Thread, list[dict[str, Any]]]:
-    results: list[dict[str, Any]] = []
-    thread = threading.Thread(target=lambda: results.append(run()), daemon=True)
-    thread.start()
-    return thread, results
-
-
 @pytest.mark.parametrize(
-    ("kind", "delivery"),
+    ("kind", "how"),
     [
-        ("stream", "exactly_once"),
-        ("short-tasks", "at_least_once"),
-        ("batches", "exactly_once"),
-        pytest.param("batches", "at_least_once", marks=pytest.mark.long),
-        pytest.param("batch", "exactly_once", marks=pytest.mark.long),
-        pytest.param("batch", "at_least_once", marks=pytest.mark.long),
-        pytest.param("stream", "at_least_once", marks=pytest.mark.long),
-        pytest.param("short-tasks", "exactly_once", marks=pytest.mark.long),
+        pytest.param(Stream, {"max_offsets_per_trigger": 700}, id="stream"),
+        pytest.param(
+            Batch,
+            {"max_records_per_partition": 100, "preserve_order": False, "delivery": "at_least_once"},
+            id="short-tasks-at-least-once",
+        ),
+        pytest.param(
+            Batch, {"provenance": "segments", "preserve_partition": True}, id="batches", marks=pytest.mark.long
+        ),
+        pytest.param(Batch, {}, id="batch", marks=pytest.mark.long),
     ],
 )
 def test_nothing_is_sent_while_the_group_is_behind(
-    kafka: KafkaBroker,
-    topics: tuple[str, str],
-    consumers: Consumers,
-    in_process_spark: InProcessSpark,
-    tmp_path: Any,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    delivery: str,
+    scene: Scene, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: type, how: dict[str, Any]
 ) -> None:
     """And no transaction is open meanwhile, so the group can catch up."""
     # Otherwise batches of a hundred small records are read record by record.
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.LEAST_BYTES", 0)
-    given = paused(consumers, topics=[topics[0]], delivery=delivery)
-    operator: Any
-    if kind == "stream":
-        checkpoint = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest"}
-        operator = KafkaToKafkaAvailableNowOperator(task_id="task", max_offsets_per_trigger=700, **checkpoint, **given)
-    else:
-        how: dict[str, dict[str, Any]] = {
-            "short-tasks": {"max_records_per_partition": 100, "preserve_order": False},
-            "batches": {"provenance": "segments", "preserve_partition": True},
-        }
-        operator = KafkaToKafkaBatchOperator(task_id="task", **how.get(kind, {}), **given)
-    copy, results = in_background(lambda: operator.execute(task_context()))
+    copy, results = scene.in_background(kind, **how)
 
-    first = consumers.wait_until_quiet()
+    first = scene.wait_until_quiet()
     assert first < RECORDS
     with KafkaHook() as hook:
-        state = hook.state([consumers.topic]).topic(consumers.topic).partitions[0]
+        state = hook.state([scene.target]).topic(scene.target).partitions[0]
     assert state.last_stable == state.high_watermark
     # Not below 80 % of the limit: it does not go on yet.
-    consumers.commit(first - MAX_LAG * 9 // 10)
+    scene.commit(first - MAX_LAG * 9 // 10)
     time.sleep(3.0)
-    assert consumers.end() == first
+    assert scene.end() == first
     assert copy.is_alive()
     deadline = time.monotonic() + 2 * WAIT_SECONDS
     while copy.is_alive() and time.monotonic() < deadline:
-        consumers.commit(consumers.end())
+        scene.commit(scene.end())
         copy.join(0.2)
 
     assert [result["records_written"] for result in results] == [RECORDS]
-    assert (results[0]["batches_passed"] > 0) is (kind == "batches")
-    values = [record.value for record in kafka.consume(consumers.topic)]
-    assert len(values) == len(set(values)) == RECORDS
+    assert (results[0]["batches_passed"] > 0) is ("provenance" in how)
+    assert (len(scene.values()), scene.values().total()) == (RECORDS, RECORDS)
     log = capfd.readouterr().err
-    assert f"Paused for the consumer group '{consumers.group_id}': its lag is " in log
+    assert f"Paused for the consumer group '{scene.group_id}': its lag is " in log
     assert "Going on after a pause of " in log
 
 
-@pytest.mark.parametrize("kind", ["batch", pytest.param("stream", marks=pytest.mark.long)])
-def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(
-    kafka: KafkaBroker,
-    topics: tuple[str, str],
-    consumers: Consumers,
-    in_process_spark: InProcessSpark,
-    tmp_path: Any,
-    kind: str,
-) -> None:
-    given, store = paused(consumers, topics=[topics[0]], max_pause=2), TaskStateStore()
-    checkpoint = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest"}
-
-    def attempt(number: int) -> dict[str, Any]:
-        operator: Any
-        if kind == "stream":
-            operator = KafkaToKafkaAvailableNowOperator(task_id="task", **checkpoint, **given)
-        else:
-            operator = KafkaToKafkaBatchOperator(task_id="task", **given)
-        context: Any = task_context(store, clear_number=0, ti=Try(try_number=number, max_tries=0))
-        return operator.execute(context)
-
+def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(scene: Scene) -> None:
     with pytest.raises(PausedTooLongError, match=r"must catch up within max_pause=0:00:02"):
-        attempt(1)
-    written = len(kafka.consume(consumers.topic))
+        scene.run(max_pause=2)
+    written = scene.values().total()
     assert MAX_LAG < written < RECORDS
-    consumers.commit(10 * RECORDS)
-    result = attempt(2)
+    scene.commit(10 * RECORDS)
+    result = scene.run(max_pause=2)
 
     assert (result["records_written"], result["delivered_before"]) == (RECORDS, written)
-    assert len(kafka.consume(consumers.topic)) == RECORDS
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
-    assert [group.group_id for group in groups if group.group_id.endswith("-pace")] == []
+    assert scene.values().total() == RECORDS
+    assert scene.pace_groups() == []
 
 
-def test_only_the_driver_has_the_last_word(
-    kafka: KafkaBroker, topics: tuple[str, str], in_process_spark: InProcessSpark
-) -> None:
+def test_only_the_driver_has_the_last_word(scene: Scene) -> None:
     """An earlier driver that wakes up, or anybody who may write the group, cannot stop the job."""
-    operator: Any = KafkaToKafkaBatchOperator(
-        task_id="task", topics=[topics[0]], target_topic=topics[1], max_records_per_second=1_000
-    )
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    copy, results = in_background(lambda: operator.execute(task_context()))
+    copy, results = scene.in_background(pause_while_lag=None)
     deadline, paces = time.monotonic() + WAIT_SECONDS, list[str]()
     while not paces and time.monotonic() < deadline:
-        groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
-        paces = [group.group_id for group in groups if group.group_id.endswith("-pace")]
-    said = confluent_kafka.TopicPartition(topics[1], 0, 7, metadata="paused")
+        paces = scene.pace_groups()
+    said = confluent_kafka.TopicPartition(scene.target, 0, 7, metadata="paused")
     request = confluent_kafka.ConsumerGroupTopicPartitions(paces[0], [said])
+    admin = AdminClient({"bootstrap.servers": scene.kafka.bootstrap_servers})
     admin.alter_consumer_group_offsets([request])[paces[0]].result(timeout=30)
     copy.join(WAIT_SECONDS)
 
@@ -209,29 +159,22 @@ def test_only_the_driver_has_the_last_word(
 
 
 def test_partitions_that_nobody_consumes_do_not_count(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, capfd: pytest.CaptureFixture[str]
+    scene: Scene, topic: TopicFactory, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    source, target = topic(2, suffix="source"), topic(2, suffix="target")
-    kafka.produce(source, [Record(value=b"v", partition=1) for _ in range(2 * MAX_LAG)])
-    consumers = Consumers(kafka, target)
-    consumers.commit(0)
-    operator = KafkaToKafkaBatchOperator(
-        task_id="task", topics=[source], preserve_partition=True, **paused(consumers, max_pause=5)
-    )
-    context: Any = task_context()
+    scene.sources, scene.given["target_topic"] = [topic(2, suffix="wide")], topic(2, suffix="wide-target")
+    scene.kafka.produce(scene.source, [Record(value=b"v", partition=1) for _ in range(2 * MAX_LAG)])
+    scene.commit(0)
 
-    assert operator.execute(context)["records_written"] == 2 * MAX_LAG
-    assert f"{target}[1]: these partitions do not count" in capfd.readouterr().err
+    assert scene.run(preserve_partition=True, max_pause=5)["records_written"] == 2 * MAX_LAG
+    assert f"{scene.target}[1]: these partitions do not count" in capfd.readouterr().err
 
 
-def test_a_group_that_consumes_nothing_is_an_error(topics: tuple[str, str], in_process_spark: InProcessSpark) -> None:
-    routed = {"target_topic": None, "target_topic_expr": f"'{topics[1]}'"}
+def test_a_group_that_consumes_nothing_is_an_error(scene: Scene) -> None:
     pause = {"group_id": f"nobody-{uuid4().hex[:8]}", "max_lag": 5}
-    for target in ({"target_topic": topics[1]}, routed):
-        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[topics[0]], pause_while_lag=pause, **target)
+    for target in ({}, {"target_topic": None, "target_topic_expr": f"'{scene.target}'"}):
         with pytest.raises(AirflowFailException, match="must name a consumer group that has committed offsets"):
-            operator.execute(task_context())  # type: ignore[arg-type]
-    assert in_process_spark.requests == []
+            scene.run(pause_while_lag=pause, **target)
+    assert scene.spark.requests == []
 
 
 def test_bad_input() -> None:
@@ -243,6 +186,6 @@ def test_bad_input() -> None:
         ({"pause_while_lag": {"group_id": "billing", "max_lag": 5}, "max_pause": 0}, "max_pause must be a number"),
     ]
     for parameters, message in refused:
-        operator = KafkaToKafkaBatchOperator(task_id="task", topics=["a"], target_topic="b", **parameters)
+        operator = Batch(task_id="task", topics=["a"], target_topic="b", **parameters)
         with pytest.raises(AirflowFailException, match=message):
             operator.execute(task_context())  # type: ignore[arg-type]

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from datetime import timedelta
+from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.protocol import PauseWhileLag
-from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.airflow_fakes import TaskStateStore, task_context
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import Batch, CopyTask, Replay, audit
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 START = 1_795_165_200_000
-Topics = tuple[str, str]
 
 
 def numbered(first: int, last: int) -> list[Record]:
@@ -35,46 +26,33 @@ def numbered(first: int, last: int) -> list[Record]:
     return [Record(value=b"%d" % i, partition=i % 2, timestamp=START + i * 1000) for i in range(first, last)]
 
 
-@pytest.fixture
-def topics(kafka: KafkaBroker, topic: TopicFactory) -> Topics:
+class Scene(CopyTask):
     """A source with 20 records, and a target."""
+
+    def plan(self, **parameters: Any) -> dict[str, Any]:
+        """Of another task, as Airflow's XCom has it."""
+        given = {"topics": self.sources, **self.given, **parameters}
+        given = {name: value for name, value in given.items() if value is not None}
+        operator = Batch(task_id="plan", plan_only=True, **given)
+        return json.loads(json.dumps(operator.execute(task_context())))  # type: ignore[arg-type,no-any-return]
+
+    def carry_out(self, plan: Any, **parameters: Any) -> dict[str, Any]:
+        """By a task of its own."""
+        self.store, self.tries = TaskStateStore(), 0
+        return self.run(Replay, plan=plan, **parameters)
+
+
+@pytest.fixture
+def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
     kafka.produce(source, numbered(0, 20))
-    return source, target
+    return Scene(kafka, in_process_spark, tmp_path, [source], {"target_topic": target})
 
 
-def execute(
-    operator: BoundedCopyOperator, store: TaskStateStore | None = None, number: int = 1, clear_number: int = 0
-) -> dict[str, Any]:
-    ti = Try(try_number=number, max_tries=clear_number)
-    result = operator.execute(task_context(store, clear_number=clear_number, ti=ti))  # type: ignore[arg-type]
-    return json.loads(json.dumps(result))
-
-
-def planned(topics: Topics, **parameters: Any) -> dict[str, Any]:
-    given = {"topics": [topics[0]], "target_topic": topics[1], **parameters}
-    return execute(KafkaToKafkaBatchOperator(task_id="plan", plan_only=True, **given))
-
-
-def carry_out(plan: Any, store: TaskStateStore | None = None, **parameters: Any) -> dict[str, Any]:
-    return execute(ReplayOffsetRangesOperator(task_id="copy", plan=plan, **parameters), store)
-
-
-def values(kafka: KafkaBroker, topic: str) -> Counter[bytes]:
-    return Counter(record.value or b"" for record in kafka.consume(topic))
-
-
-@pytest.mark.parametrize(("kind", "as_text"), [(ReplayOffsetRangesOperator, False), (KafkaToKafkaBatchOperator, True)])
-def test_exactly_the_plan_is_carried_out(
-    kafka: KafkaBroker,
-    topics: Topics,
-    in_process_spark: InProcessSpark,
-    kind: Callable[..., BoundedCopyOperator],
-    as_text: bool,
-) -> None:
+@pytest.mark.parametrize(("kind", "as_text"), [(Replay, False), (Batch, True)])
+def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool) -> None:
     """With all parameters of the task that planned, and without what has come since."""
-    plan = planned(
-        topics,
+    plan = scene.plan(
         starting_timestamp=START + 4_000,
         exact_window=True,
         where="offset <> 5",
@@ -87,43 +65,23 @@ def test_exactly_the_plan_is_carried_out(
         source_options={"kafka.fetch.min.bytes": 1},
     )
     # Late records have the offsets after the plan, and one is out of the window.
-    kafka.produce(topics[0], numbered(2, 6))
+    scene.kafka.produce(scene.source, numbered(2, 6))
 
-    result = execute(kind(task_id="copy", plan=json.dumps(plan) if as_text else plan))
+    result = scene.run(kind, plan=json.dumps(plan) if as_text else plan)
 
     assert [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]] == [(0, 2, 10), (1, 2, 10)]
-    assert values(kafka, topics[1]) == Counter(b"<%d>" % i for i in range(4, 20) if i not in (10, 11))
-    (request,) = in_process_spark.requests
+    assert scene.values() == Counter(b"<%d>" % i for i in range(4, 20) if i not in (10, 11))
+    (request,) = scene.spark.requests
     assert (request.plan_digest, request.preserve_order, len(request.spans)) == (plan["digest"], False, 6)
     assert request.pace is not None
     assert request.pace.records_per_second == 1000
     assert request.source_options["kafka.fetch.min.bytes"] == "1"
 
 
-def test_the_pause_of_a_plan_is_carried_out(
-    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
-) -> None:
-    """The one who approves has seen it; it may be given again."""
-    group_id = f"consumers-{uuid4().hex[:8]}"
-    with KafkaHook() as hook:
-        ConsumerGroup(hook, group_id).commit({TopicPartition(topics[1], 0): 0})
-    pause = {"pause_while_lag": {"group_id": group_id, "max_lag": "100"}, "max_pause": timedelta(minutes=2)}
-    plan = planned(topics, **pause)
-    assert group_id in plan["text"]
+def test_a_plan_is_text_for_the_one_who_approves(scene: Scene) -> None:
+    plan = scene.plan(max_records_per_second=5, where="offset > 0", columns={"key": "value"})
 
-    carry_out(plan, **pause)
-
-    (request,) = in_process_spark.requests
-    assert request.pace is not None
-    assert request.pace.pause == PauseWhileLag(group_id, 100, 120.0)
-    with pytest.raises(AirflowFailException, match=r"max_pause is 60\.0 and was 120\.0"):
-        carry_out(plan, max_pause=60)
-
-
-def test_a_plan_is_text_for_the_one_who_approves(topics: Topics) -> None:
-    plan = planned(topics, max_records_per_second=5, where="offset > 0", columns={"key": "value"})
-
-    assert f"{topics[0]}[0]" in plan["text"]
+    assert f"{scene.source}[0]" in plan["text"]
     assert f"Digest: {plan['digest']}" in plan["text"]
     assert "Pace: at most 5 records/s, so 0:00:04 or more." in plan["text"]
     assert "Connections: from 'kafka_default' to 'kafka_default', exactly_once" in plan["text"]
@@ -131,10 +89,22 @@ def test_a_plan_is_text_for_the_one_who_approves(topics: Topics) -> None:
     assert plan["text"].endswith("Changed: key = value")
 
 
-def test_what_somebody_enters_is_no_line_of_the_plan(topics: Topics) -> None:
+def test_a_plan_names_what_only_the_copy_checks(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL, and topics that an expression leads to. Without Java it fails as the copy would."""
+    given = {"where": "offfset > 1", "columns": {"value": "key"}, "target_topic": None, "target_topic_expr": "topic"}
+    warnings = scene.plan(**given)["warnings"]
+
+    assert "where, columns['value'], target_topic_expr may still be refused" in warnings[0]
+    assert "topics that target_topic_expr gives" in warnings[1]
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(AirflowFailException, match="JAVA_HOME"):
+        scene.plan(**given)
+
+
+def test_what_somebody_enters_is_no_line_of_the_plan(scene: Scene) -> None:
     """The one who approves sees all of a filter, and nothing in it looks like a count, or ends the text."""
     where = "offset > 0 or value = 'x\n```\ntotal 1 ranges 5\u202e\r'" + " " * 300 + "or true"
-    plan = planned(topics, where=where)
+    plan = scene.plan(where=where)
 
     at = plan["text"].index("Only records with: ")
     filter_lines = plan["text"][at:].splitlines()
@@ -146,11 +116,11 @@ def test_what_somebody_enters_is_no_line_of_the_plan(topics: Topics) -> None:
     assert shown == "- Only records with: ````" + where.translate({10: r"\n", 13: r"\r", 0x202E: r"\u202e"}) + "````"
 
 
-def test_parameters_that_are_those_of_the_plan_may_be_given_and_others_are_an_error(
-    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
-) -> None:
-    shared: dict[str, Any] = {"target_topic": topics[1], "preserve_partition": "yes", "columns": '{"key": "value"}'}
-    plan = planned(topics, **shared)
+def test_parameters_that_are_those_of_the_plan_may_be_given_and_others_are_an_error(scene: Scene) -> None:
+    shared: dict[str, Any] = {
+        "target_topic": scene.target, "preserve_partition": "yes", "columns": '{"key": "value"}',
+    }  # fmt: skip
+    plan = scene.plan(**shared)
     others: list[tuple[dict[str, Any], str]] = [
         ({"where": "offset = 0"}, "where is 'offset = 0' and was None"),
         ({"target_topic": "another"}, "target_topic is 'another' and was"),
@@ -159,95 +129,81 @@ def test_parameters_that_are_those_of_the_plan_may_be_given_and_others_are_an_er
     ]
     for parameters, says in others:
         with pytest.raises(AirflowFailException, match=says):
-            carry_out(plan, **parameters)
-    assert in_process_spark.requests == []
+            scene.carry_out(plan, **parameters)
+    assert scene.spark.requests == []
 
-    assert carry_out(plan, **shared, source_conn_id="kafka_default")["records_written"] == 20
+    assert scene.carry_out(plan, **shared, source_conn_id="kafka_default")["records_written"] == 20
 
 
-def test_a_plan_that_no_longer_holds_copies_nothing(
-    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
-) -> None:
+def test_a_plan_that_no_longer_holds_copies_nothing(scene: Scene) -> None:
     """Neither does the same look without a copy."""
 
     def assert_refused(plan: Any, reason: str) -> None:
         for parameters in ({}, {"plan_only": True}):
             with pytest.raises(AirflowFailException, match=reason):
-                carry_out(plan, **parameters)
+                scene.carry_out(plan, **parameters)
 
-    plan, permitting = planned(topics), planned(topics, fail_on_data_loss=False)
-    kafka.delete_records(topics[0], {0: 2})
+    plan, permitting = scene.plan(), scene.plan(fail_on_data_loss=False)
+    scene.kafka.delete_records(scene.source, {0: 2})
     assert_refused(plan, "no longer available")
     assert_refused(permitting, "2 of its records are gone")
-    for recreated in reversed(topics):
-        plan = planned(topics)
-        kafka.delete_topic(recreated)
-        kafka.create_topic(recreated, 2)
-        kafka.produce(topics[0], numbered(0, 20))
+    for recreated in (scene.target, scene.source):
+        plan = scene.plan()
+        scene.recreate(recreated)
+        scene.kafka.produce(scene.source, numbered(0, 20))
         assert_refused(plan, "was deleted and recreated")
-    assert in_process_spark.requests == []
+    assert scene.spark.requests == []
 
 
-def test_targets_of_a_map_are_created_by_the_one_who_carries_out(
-    kafka: KafkaBroker, topics: Topics, topic: TopicFactory, in_process_spark: InProcessSpark
-) -> None:
+def test_targets_of_a_map_are_created_by_the_one_who_carries_out(scene: Scene, topic: TopicFactory) -> None:
     """The plan names them, and creates none."""
     other = topic(suffix="other")
-    kafka.produce(other, [Record(value=b"other", timestamp=START)])
-    new = {topics[0]: f"{topics[0]}-new", other: f"{other}-new"}
-    operator = KafkaToKafkaBatchOperator(
-        task_id="plan", topics=[*new], topic_map=new, create_target_topics=True, plan_only=True
-    )
-    plan = execute(operator)
-    assert not set(new.values()) & set(kafka.topics())
+    scene.kafka.produce(other, [Record(value=b"other", timestamp=START)])
+    new = {scene.source: f"{scene.source}-new", other: f"{other}-new"}
+    plan = scene.plan(topics=[*new], target_topic=None, topic_map=new, create_target_topics=True)
+    assert not set(new.values()) & set(scene.kafka.topics())
 
-    result = carry_out(plan)
+    result = scene.carry_out(plan)
 
     assert result["target_topics"] == sorted(new.values())
-    assert values(kafka, new[topics[0]]) == Counter(b"%d" % i for i in range(20))
-    assert values(kafka, new[other]) == Counter([b"other"])
+    assert scene.values(new[scene.source]) == Counter(b"%d" % i for i in range(20))
+    assert scene.values(new[other]) == Counter([b"other"])
+    assert audit(result)["once"] == 21
     # What somebody else creates meanwhile is taken as it is.
-    assert carry_out(plan)["records_written"] == 21
+    assert scene.carry_out(plan)["records_written"] == 21
 
 
-def test_what_the_plan_lacked_is_in_the_result(
-    kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark
-) -> None:
-    kafka.delete_records(topics[0], {0: 2})
-    plan = planned(topics, starting_offsets={topics[0]: {"0": 1, "1": 0}}, fail_on_data_loss=False)
+def test_what_the_plan_lacked_is_in_the_result(scene: Scene) -> None:
+    scene.kafka.delete_records(scene.source, {0: 2})
+    plan = scene.plan(starting_offsets={scene.source: {"0": 1, "1": 0}}, fail_on_data_loss=False)
 
-    result = carry_out(plan)
+    result = scene.carry_out(plan)
 
     assert (result["missing"], result["records_written"]) == (1, 18)
     assert result["missing_ranges"] == plan["missing_ranges"]
 
 
-def test_a_retry_needs_the_plan_no_more(kafka: KafkaBroker, topics: Topics, in_process_spark: InProcessSpark) -> None:
+def test_a_retry_needs_the_plan_no_more(scene: Scene) -> None:
     """It carries out what its first try was given, in the same layout; a clear takes what is given then."""
     layout: dict[str, Any] = {"preserve_order": False, "max_records_per_partition": 3}
-    plan, store = planned(topics, columns={"value": "assert_true(partition < 1)"}, **layout), TaskStateStore()
-    first = ReplayOffsetRangesOperator(task_id="copy", plan=plan)
-    with pytest.raises(Exception, match="is not true"):
-        execute(first, store)
-    with pytest.raises(Exception, match="is not true"):
-        execute(ReplayOffsetRangesOperator(task_id="copy", plan="gone"), store, number=2)
-    kafka.produce(topics[0], numbered(20, 24))
-    now = planned(topics, **layout)
+    plan = scene.plan(columns={"value": "assert_true(partition < 1)"}, **layout)
+    for given in (plan, "gone"):
+        with pytest.raises(Exception, match="is not true"):
+            scene.run(Replay, plan=given)
+    scene.kafka.produce(scene.source, numbered(20, 24))
 
-    result = execute(ReplayOffsetRangesOperator(task_id="copy", plan=now), store, number=3, clear_number=2)
+    result = scene.clear(Replay, plan=scene.plan(**layout))
 
-    one, two, three = in_process_spark.requests
+    one, two, three = scene.spark.requests
     assert (one.ranges, one.spans, one.preserve_order) == (two.ranges, two.spans, two.preserve_order)
     assert len(three.spans) == 8
     assert result["records_written"] == 24
     # With other columns it is another copy: what the first tries wrote, nulls of one partition, stays.
-    assert values(kafka, topics[1]) == Counter(b"%d" % i for i in range(24)) + Counter({b"": 10})
+    assert scene.values() == Counter(b"%d" % i for i in range(24)) + Counter({b"": 10})
 
 
-def test_a_plan_that_somebody_has_changed_gets_nothing_past_the_checks(
-    topics: Topics, in_process_spark: InProcessSpark
-) -> None:
-    plan = planned(topics)
+def test_a_plan_that_somebody_has_changed_gets_nothing_past_the_checks(scene: Scene) -> None:
+    plan = scene.plan()
     good = plan["plan"]["parameters"]
     changes: list[tuple[dict[str, Any], str]] = [
         ({"conf": {"spark.driver.extraJavaOptions": "-javaagent:/x"}}, "and no others; got conf"),
@@ -262,8 +218,8 @@ def test_a_plan_that_somebody_has_changed_gets_nothing_past_the_checks(
     for change, reason in changes:
         plan["plan"]["parameters"] = {**good, **change}
         with pytest.raises(AirflowFailException, match=reason):
-            carry_out(plan)
-    assert in_process_spark.requests == []
+            scene.carry_out(plan)
+    assert scene.spark.requests == []
 
 
 def test_what_is_no_plan_is_an_error() -> None:
@@ -279,4 +235,4 @@ def test_what_is_no_plan_is_an_error() -> None:
         with pytest.raises(
             AirflowFailException, match=r"plan must be a plan.*plan\.output|plan must be a plan as it w"
         ):
-            carry_out(plan)
+            Replay(task_id="copy", plan=plan).execute(task_context())  # type: ignore[arg-type]

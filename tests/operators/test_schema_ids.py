@@ -50,9 +50,7 @@ SQL: dict[str, dict[str, Any]] = {
     ("kind", "sql", "reader"),
     covering(
         [
-            (Batch, "none", "internal"), (Batch, "where", "public"), (Batch, "columns", "internal"),
-            (Replay, "none", "public"), (Replay, "where", "internal"), (Replay, "columns", "public"),
-            (Stream, "none", "internal"), (Stream, "where", "public"), (Stream, "columns", "public"),
+            (Batch, "none", "internal"), (Replay, "where", "public"), (Stream, "columns", "internal"),
         ],
         KINDS, SQL, ("internal", "public"),
     ),
