@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import has_submitted_nothing
-from tests.operators.copy_task import Batch, CopyTask, Replay, Stream
+from tests.operators.copy_task import Batch, CopyTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -35,6 +35,12 @@ class Scene(CopyTask):
     @property
     def exists(self) -> bool:
         return self.target in self.kafka.topics()
+
+    def run_without_records(self, **parameters: Any) -> dict[str, Any]:
+        """It starts no Spark."""
+        result = self.run(starting_offsets={self.source: {"0": 4, "1": 3, "2": 3}}, **parameters)
+        assert (result["records_read"], self.spark.requests) == (0, [])
+        return result
 
     def settings(self) -> dict[str, str]:
         """What was set for the target."""
@@ -56,7 +62,7 @@ def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSp
 ALL = Counter(b"%d" % i for i in range(10))
 
 
-@pytest.mark.parametrize("kind", [Batch, pytest.param(Replay, marks=pytest.mark.long), Stream])
+@pytest.mark.parametrize("kind", [Batch, pytest.param(Stream, marks=pytest.mark.long)])
 def test_a_missing_target_is_shown_by_the_plan_and_made_like_its_source(scene: Scene, kind: type) -> None:
     """With the settings of the source that are no defaults, but not those that name its brokers."""
     plan = scene.run(kind, plan_only=True)
@@ -74,10 +80,7 @@ def test_a_missing_target_is_shown_by_the_plan_and_made_like_its_source(scene: S
     assert scene.values() == ALL
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_deleted"),
-    [(Batch, True), (Stream, False), pytest.param(Replay, True, marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize(("kind", "is_deleted"), [(Batch, True), (Stream, False)])
 def test_a_retry_finds_the_topic_made_or_makes_it_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, kind: type, is_deleted: bool
 ) -> None:
@@ -101,26 +104,6 @@ def _die(*_: object) -> None:
     raise JobReportMissingError("died")
 
 
-@pytest.mark.parametrize("moment", [pytest.param("create_topics", marks=pytest.mark.long), "_visible"])
-def test_a_try_that_dies_at_the_creation_is_followed_by_one_that_goes_on(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    real: Callable[..., Any] = getattr(new_targets, moment)
-
-    def die(*arguments: Any) -> None:
-        real(*arguments)
-        raise JobReportMissingError("died")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(new_targets, moment, die)
-        with pytest.raises(JobReportMissingError):
-            scene.run()
-    assert scene.exists
-
-    assert scene.run()["records_written"] == 10
-    assert scene.values() == ALL
-
-
 def test_another_task_may_make_it_at_the_same_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one's topic is used as it is."""
     real = new_targets.create_topics
@@ -131,7 +114,7 @@ def test_another_task_may_make_it_at_the_same_time(scene: Scene, monkeypatch: py
 
     monkeypatch.setattr(new_targets, "create_topics", create)
 
-    assert scene.run()["records_written"] == 10
+    scene.run_without_records()
     assert len(scene.kafka.offsets(scene.target)) == 5
     assert scene.settings() == {}
 
@@ -139,25 +122,16 @@ def test_another_task_may_make_it_at_the_same_time(scene: Scene, monkeypatch: py
 def test_an_existing_target_is_not_changed(scene: Scene) -> None:
     scene.kafka.create_topic(scene.target, 1, {"retention.ms": "-1"})
 
-    result = scene.run(new_topic_partitions=4)
-
-    assert (result["records_written"], result["warnings"]) == (10, [])
+    assert scene.run_without_records(new_topic_partitions=4)["warnings"] == []
     assert scene.settings() == {"retention.ms": "-1"}
     assert len(scene.kafka.offsets(scene.target)) == 1
 
 
-def test_the_number_of_partitions_may_be_given(scene: Scene) -> None:
-    scene.run(new_topic_partitions="{{ '7' }}")
+def test_a_run_without_records_makes_the_target_too(scene: Scene) -> None:
+    """Consumers can subscribe to it. The number of its partitions may be given."""
+    scene.run_without_records(new_topic_partitions="{{ '7' }}")
 
     assert len(scene.kafka.offsets(scene.target)) == 7
-
-
-def test_a_run_without_records_makes_the_target_too(scene: Scene) -> None:
-    """Consumers can subscribe to it."""
-    ends = {scene.source: {"0": 4, "1": 3, "2": 3}}
-
-    assert scene.run(starting_offsets=ends)["records_read"] == 0
-    assert scene.exists
 
 
 def test_a_setting_that_the_target_refuses_is_named_or_left_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,23 +151,11 @@ def test_a_setting_that_the_target_refuses_is_named_or_left_out(scene: Scene, mo
         assert "cleanup.policy" not in str(raised.value)
     assert not scene.exists
 
-    result = scene.run(on_refused_config="{{ 'leave_out' }}")
+    result = scene.run_without_records(on_refused_config="{{ 'leave_out' }}")
 
     left_out = "its brokers refuse min.insync.replicas, newer.setting, retention.ms, which is left out"
     assert left_out in result["warnings"][0]
     assert scene.settings() == {"cleanup.policy": "compact", "segment.bytes": "1048576"}
-    assert scene.values() == ALL
-
-
-def test_several_sources_of_one_target_must_have_the_same_settings(scene: Scene, topic: TopicFactory) -> None:
-    other = topic(5, {"cleanup.policy": "delete"}, suffix="other")
-
-    with pytest.raises(AirflowFailException, match=r"^TargetError: .*cleanup.policy is .*segment.bytes is .*not set"):
-        scene.run(topics=[scene.source, other])
-    assert not scene.exists
-    scene.kafka.alter_topic(other, {"cleanup.policy": "compact", "segment.bytes": "1048576"})
-    assert scene.run(topics=[scene.source, other])["records_written"] == 10
-    assert len(scene.kafka.offsets(scene.target)) == 5
 
 
 def test_what_fails_makes_no_topic(scene: Scene) -> None:
@@ -215,15 +177,7 @@ def test_what_fails_makes_no_topic(scene: Scene) -> None:
         assert (scene.kafka.topics(), has_submitted_nothing(scene.store)) == (before, True), parameters
 
 
-def test_a_target_that_would_not_keep_timestamps_is_not_made(scene: Scene) -> None:
-    scene.kafka.alter_topic(scene.source, {"message.timestamp.type": "LogAppendTime"})
-    for plan_only in (True, False):
-        with pytest.raises(AirflowFailException, match="LogAppendTime"):
-            scene.run(plan_only=plan_only)
-    assert not scene.exists
-    assert scene.run(preserve_timestamps=False)["records_written"] == 10
-
-
+@pytest.mark.long
 def test_a_topic_of_several_brokers_is_known_to_all_when_the_job_is_submitted(
     kafka_cluster: KafkaCluster,
     in_process_spark: InProcessSpark,

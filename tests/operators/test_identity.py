@@ -39,15 +39,14 @@ def make(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpa
     return make
 
 
-@pytest.mark.parametrize("provenance", ["segments", pytest.param("headers", marks=pytest.mark.long)])
 @pytest.mark.parametrize("names", [("production", "staging"), pytest.param(("same", "same"), id="one-name")])
 def test_two_deployments_with_the_same_names(
-    topic: TopicFactory, make: Make, monkeypatch: pytest.MonkeyPatch, provenance: str, names: tuple[str, str]
+    topic: TopicFactory, make: Make, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
 ) -> None:
     """One has written to its target when the other one begins: its progress stays. With one name for both this is so
     as long as they have different targets, and do not run at once.
     """
-    tasks = {i: make(topic(suffix=f"target-{i}"), provenance) for i in range(2)}
+    tasks = {i: make(topic(suffix=f"target-{i}"), "segments") for i in range(2)}
 
     def of(i: int) -> CopyTask:
         monkeypatch.setenv(DEPLOYMENT.variable, names[i])
@@ -62,7 +61,7 @@ def test_two_deployments_with_the_same_names(
     assert [result["warnings"] for result in results] == [[], []]
 
 
-@pytest.mark.parametrize("provenance", ["headers", "segments"])
+@pytest.mark.parametrize("provenance", ["segments", pytest.param("headers", marks=pytest.mark.long)])
 def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make, provenance: str) -> None:
     """It had grown at its front: the items that moved are refused by name, or found where they were; so nothing is
     written twice. One at the end is new.

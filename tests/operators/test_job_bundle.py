@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from hypothesis import given, settings
 
-from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import (
     DeliveryError,
     ExpressionError,
@@ -27,12 +25,10 @@ from airflow_provider_kafka_spark.core.errors import (
     OptionError,
     ProtocolError,
     ReportLocationError,
-    RunTakenOverError,
     TargetRecreatedError,
 )
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
 from airflow_provider_kafka_spark.core.handoff.report_mac import sign
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
@@ -40,7 +36,6 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
-from tests.dataclass_values import values_of
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import has_submitted_nothing
 
@@ -101,6 +96,7 @@ def planner(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> Planner:
 
 @pytest.mark.spark
 def test_the_report_of_the_other_job_is_proved(planner: Planner, in_process_spark: InProcessSpark) -> None:
+    """The same bundle a second time adds nothing, and the report of the job that delivered stays."""
     bundle = planner.bundle()
     code = run(in_process_spark, bundle)
     elsewhere = planner.read(bundle)
@@ -111,91 +107,29 @@ def test_the_report_of_the_other_job_is_proved(planner: Planner, in_process_spar
     assert planner.values() == once(10)
     assert (result["records_read"], result["records_written"], result["duplicates"]) == (10, 10, 0)
     assert result == json.loads(json.dumps(result))
+    with pytest.raises(Exception, match=r"could not be written|already|File exists"):
+        run(in_process_spark, bundle)
+    assert planner.values() == once(10)
     assert elsewhere.prove(elsewhere.read_report()) == result
     assert operator.execute(task_context()).keys() == result.keys()  # type: ignore[arg-type]
 
 
 @pytest.mark.spark
-def test_the_same_bundle_twice_adds_nothing(planner: Planner, in_process_spark: InProcessSpark) -> None:
-    """The report of the job that delivered stays, so that it can be proved; also after it was."""
-    bundle = planner.bundle()
-    run(in_process_spark, bundle)
-    for _ in range(2):
-        with pytest.raises(Exception, match=r"could not be written|already|File exists"):
-            run(in_process_spark, bundle)
-
-        assert planner.values() == once(10)
-        assert bundle.prove(bundle.read_report())["records_written"] == 10
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("is_proved", "again"),
-    [
-        (False, "retry"),
-        (True, "clear"),
-        pytest.param(True, "retry", marks=pytest.mark.long),
-        pytest.param(False, "clear", marks=pytest.mark.long),
-    ],
-)
 def test_another_bundle_of_the_task_writes_only_what_is_missing(
-    planner: Planner, in_process_spark: InProcessSpark, is_proved: bool, again: str
-) -> None:
-    first = planner.bundle()
-    run(in_process_spark, first)
-    if is_proved:
-        first.prove(first.read_report())
-    second = planner.bundle(2) if again == "retry" else planner.bundle(clear_number=1)
-    run(in_process_spark, second)
-    result = second.prove(second.read_report())
-
-    assert planner.values() == once(10)
-    assert (result["records_written"], result["delivered_before"]) == (10, 10)
-    assert second.planned.run_id == first.planned.run_id
-    assert second.report_uri != first.report_uri
-
-
-@pytest.mark.spark
-def test_an_earlier_bundle_writes_nothing_after_a_later_one(planner: Planner, in_process_spark: InProcessSpark) -> None:
-    first = planner.bundle()
-    request = first.secrets[REQUEST]
-    second = planner.bundle(2)
-    run(in_process_spark, second)
-    Path(planner.folder, REQUEST).write_bytes(request)
-    run(in_process_spark, first)
-
-    with pytest.raises(RunTakenOverError):
-        first.prove(first.read_report())
-    assert second.prove(second.read_report())["records_written"] == 10
-    assert planner.values() == once(10)
-
-
-@pytest.mark.spark
-def test_a_failed_job_is_its_error_and_the_next_bundle_copies(
     planner: Planner, in_process_spark: InProcessSpark
 ) -> None:
-    failing = planner.bundle(where="no_such_column > 1")
-    code = run(in_process_spark, failing)
-    elsewhere = planner.read(failing)
+    """That of a retry, whose first try was not proved, and that of a clear."""
+    first = planner.bundle()
+    run(in_process_spark, first)
+    for bundle in (lambda: planner.bundle(2), lambda: planner.bundle(clear_number=1)):
+        second = bundle()
+        run(in_process_spark, second)
+        result = second.prove(second.read_report())
 
-    assert code == 1
-    with pytest.raises(ExpressionError, match="no_such_column"):
-        elsewhere.prove(elsewhere.read_report())
-    second = planner.bundle(clear_number=1)
-    run(in_process_spark, second)
-    assert second.prove(second.read_report())["records_written"] == 10
-    assert planner.values() == once(10)
-
-
-@pytest.mark.spark
-def test_a_recreated_target_proves_nothing(planner: Planner, in_process_spark: InProcessSpark) -> None:
-    bundle = planner.bundle()
-    run(in_process_spark, bundle)
-    planner.kafka.delete_topic(planner.target)
-    planner.kafka.create_topic(planner.target, 2)
-
-    with pytest.raises(TargetRecreatedError):
-        bundle.prove(bundle.read_report())
+        assert planner.values() == once(10)
+        assert (result["records_written"], result["delivered_before"]) == (10, 10)
+        assert second.planned.run_id == first.planned.run_id
+        assert second.report_uri != first.report_uri
 
 
 def test_nothing_to_copy_is_no_job(planner: Planner) -> None:
@@ -269,12 +203,6 @@ def test_files_may_be_sent_by_spark_or_be_in_pods(planner: Planner) -> None:
     assert in_pods.script == "local:///etc/kafka-spark/batch.py"
     assert in_pods.py_files == (f"local:///etc/kafka-spark/{CODE}",)
     assert (in_pods.arguments, in_pods.attached) == ((f"/etc/kafka-spark/{REQUEST}",), ())
-
-
-@settings(max_examples=25)
-@given(values_of(PlannedCopy))
-def test_every_plan_survives_json(planned: PlannedCopy) -> None:
-    assert decode(PlannedCopy, json.loads(json.dumps(encode(planned)))) == planned
 
 
 def test_a_bundle_survives_json(planner: Planner) -> None:

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -19,14 +18,9 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.copy_task import Batch, CopyTask, Replay, Stream, audit
-from tests.operators.test_job_bundle import Planner
-from tests.operators.test_job_bundle import run as run_bundle
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-AT_LEAST_ONCE = pytest.param("at_least_once", marks=pytest.mark.long)
-#: What at least once does otherwise is in the tests of retries and clears.
-DELIVERIES = pytest.mark.parametrize("delivery", ["exactly_once", AT_LEAST_ONCE])
 PASSES = "Passes the source's record batches on as they are."
 
 
@@ -75,10 +69,9 @@ def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 50)
 
 
-@DELIVERIES
-def test_a_stream(task: CopyTask, delivery: str) -> None:
+def test_a_stream(task: CopyTask) -> None:
     """Its batches end inside of record batches; one without its commit, as after a crash, is finished."""
-    given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 150, "delivery": delivery}
+    given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 150}
     first = task.run(**given)
     copied = task.values()
     (task.checkpoint / "generation-0" / "commits" / "2").unlink()
@@ -90,26 +83,16 @@ def test_a_stream(task: CopyTask, delivery: str) -> None:
     assert first["batches_passed"] > 0
     assert copied == once(0, 400)
     assert [(b["batch"], b["replayed"]) for b in second["batches"]] == [(2, True), (3, False)]
-    assert second["records_written"] == 200
-    assert_mapped(task.kafka, second)
-    if delivery == "exactly_once":
-        assert second["delivered_before"] == 100
-        assert task.values() == once(0, 500)
-        assert_mapped(task.kafka, first)
-    else:
-        assert second["delivered_before"] == 0
-        assert task.values() == once(0, 500) + once(300, 400)
+    assert (second["records_written"], second["delivered_before"]) == (200, 100)
+    assert task.values() == once(0, 500)
+    for result in (first, second):
+        assert_mapped(task.kafka, result)
 
 
 @pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize(
     ("kind", "delivery"),
-    [
-        (Batch, "exactly_once"),
-        (Batch, "at_least_once"),
-        (Stream, "exactly_once"),
-        pytest.param(Stream, "at_least_once", marks=pytest.mark.long),
-    ],
+    [(Batch, "exactly_once"), (Batch, "at_least_once"), (Stream, "exactly_once")],
 )
 def test_a_retry_after_a_failure_in_the_middle(task: CopyTask, kind: type, delivery: str) -> None:
     """A record is refused. What was committed before it is not written again, where anything is committed."""
@@ -167,37 +150,24 @@ def test_two_plans_in_turn(task: CopyTask) -> None:
         assert not result["evidence"]["may_have_duplicates"]
 
 
-@pytest.mark.parametrize(
-    ("delivery", "on_rerun"),
-    [
-        ("exactly_once", "missing_only"),
-        ("at_least_once", "missing_only"),
-        pytest.param("exactly_once", "copy_again", marks=pytest.mark.long),
-        pytest.param("at_least_once", "copy_again", marks=pytest.mark.long),
-    ],
-)
-def test_a_clear_after_a_success(task: CopyTask, delivery: str, on_rerun: str) -> None:
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_a_clear_after_a_success(task: CopyTask, delivery: str) -> None:
     """The target says of no record where it came from: the proof of the same plan counts, and nothing is written. Where
     the plan is another one, only exactly once goes on after what was proved.
     """
-    given = {"delivery": delivery, "on_rerun": on_rerun}
-    first = task.clear(**given)
-    again = task.clear(**given)
+    first, again = task.clear(delivery=delivery), task.clear(delivery=delivery)
     written = task.values()
     produce(task.kafka, task.source, numbered(400, 440))
-    more = task.clear(**given)
+    more = task.clear(delivery=delivery)
 
-    assert_mapped(task.kafka, first)
-    assert_mapped(task.kafka, more)
-    is_same = on_rerun == "missing_only"
-    assert written == (once(0, 400) if is_same else once(0, 400) + once(0, 400))
-    goes_on = is_same and delivery == "exactly_once"
+    for result in (first, again, more):
+        assert_mapped(task.kafka, result)
+    assert written == once(0, 400)
+    goes_on = delivery == "exactly_once"
     assert task.values() == (once(0, 440) if goes_on else written + once(0, 440))
-    assert (again["run_id"] == first["run_id"]) is is_same
-    assert again["delivered_before"] == (400 if is_same else 0)
+    assert (again["run_id"], again["segments"]) == (first["run_id"], first["segments"])
+    assert again["delivered_before"] == 400
     assert any("written again" in warning for warning in more["warnings"]) is not goes_on
-    assert_mapped(task.kafka, again)
-    assert not is_same or again["segments"] == first["segments"]
 
 
 def test_a_plan_says_which_way_it_takes(task: CopyTask) -> None:
@@ -210,44 +180,20 @@ def test_a_plan_says_which_way_it_takes(task: CopyTask) -> None:
     assert_mapped(task.kafka, result)
 
 
-@DELIVERIES
-def test_ranges_that_are_cut(task: CopyTask, delivery: str) -> None:
-    """Pieces begin and end inside of batches, and two are copied at a time, in any order."""
-    ranges = [f"{task.source}:0:5:190", f"{task.source}:1:30:33", f"{task.source}:1:40:200"]
-    cut = {"max_records_per_partition": 50, "preserve_order": False, "delivery": delivery}
-
-    result = task.run(Replay, offset_ranges=ranges, **cut)
-
-    wanted = [*range(10, 380, 2), *range(61, 67, 2), *range(81, 400, 2)]
-    assert task.values() == Counter(b"%d" % i for i in wanted)
-    assert result["batches_passed"] > 0
-    assert_mapped(task.kafka, result)
-
-
 @pytest.mark.parametrize(
-    ("config", "sink_options", "because"),
+    ("config", "because"),
     [
-        pytest.param({"compression.type": "gzip"}, {}, "compression.type=gzip of ", id="compression"),
+        pytest.param({"compression.type": "gzip"}, "compression.type=gzip of ", id="compression"),
         # It would refuse a whole batch for one record without a key.
-        pytest.param({"cleanup.policy": "compact"}, {}, "cleanup.policy=compact of ", id="compacted"),
-        pytest.param(
-            {},
-            {"kafka.compression.lz4.level": 12},
-            "kafka.compression.lz4.level in sink_options",
-            id="level",
-            marks=pytest.mark.long,
-        ),
+        pytest.param({"cleanup.policy": "compact"}, "cleanup.policy=compact of ", id="compacted"),
     ],
 )
-def test_a_target_of_another_kind(
-    task: CopyTask, config: dict[str, str], sink_options: dict[str, Any], because: str
-) -> None:
+def test_a_target_of_another_kind(task: CopyTask, config: dict[str, str], because: str) -> None:
     """The plan and the job say so, and no batch is passed on."""
-    if config:
-        task.kafka.alter_topic(task.target, config)
+    task.kafka.alter_topic(task.target, config)
 
-    plan = task.run(plan_only=True, sink_options=sink_options)
-    result = task.run(sink_options=sink_options)
+    plan = task.run(plan_only=True)
+    result = task.run()
 
     assert f"Reads record by record, because of {because}" in plan["text"]
     assert (result["batches_passed"], task.values()) == (0, once(0, 400))
@@ -271,41 +217,8 @@ def test_a_target_that_takes_only_small_batches(task: CopyTask) -> None:
     assert_mapped(task.kafka, result)
 
 
-@DELIVERIES
-def test_several_topics_into_new_ones(task: CopyTask, topic: TopicFactory, delivery: str) -> None:
-    """Each target is made like its source; the segments name both."""
-    other = topic(3, suffix="other")
-    produce(task.kafka, other, numbered(1000, 1300, 3))
-    names = {task.source: f"made-{uuid4().hex[:8]}", other: f"made-{uuid4().hex[:8]}"}
-    new: dict[str, Any] = {"topic_map": names, "create_target_topics": True}
-
-    result = task.run(target_topic=None, topics=list(names), delivery=delivery, **new)
-
-    for source, target in names.items():
-        content = [[r._replace(offset=None) for r in task.kafka.consume(name)] for name in (source, target)]
-        assert content[0] == content[1]
-        task.kafka.delete_topic(target)
-    assert {(s["topic"], s["target_topic"]) for s in result["segments"]} == set(names.items())
-    assert sum(s["until_offset"] - s["from_offset"] for s in result["segments"]) == 700
-    assert result["batches_passed"] > 0
-
-
-def test_a_job_of_another_operator(task: CopyTask, in_process_spark: InProcessSpark, tmp_path: Path) -> None:
-    """Its report has the segments too."""
-    planner = Planner(task.kafka, task.source, task.target, tmp_path)
-    bundle = planner.bundle(provenance="segments", preserve_partition=True)
-    run_bundle(in_process_spark, bundle)
-    elsewhere = planner.read(bundle)
-
-    result = elsewhere.prove(elsewhere.read_report())
-
-    assert result["batches_passed"] > 0
-    assert_mapped(task.kafka, result)
-
-
-@pytest.mark.parametrize("provenance", [None, pytest.param("segments", marks=pytest.mark.long)])
 def test_a_broker_that_does_not_answer_the_worker_is_no_verdict(
-    task: CopyTask, monkeypatch: pytest.MonkeyPatch, provenance: str | None
+    task: CopyTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everything was delivered, and the retry writes nothing: without headers it could not find what is there."""
 
@@ -316,12 +229,11 @@ def test_a_broker_that_does_not_answer_the_worker_is_no_verdict(
         # The job itself asks by other clients.
         patched.setattr(proof, "check_delivery", silent)
         with pytest.raises(BrokerUnavailableError):
-            task.run(provenance=provenance)
-    result = task.run(provenance=provenance)
+            task.run(provenance=None)
+    result = task.run(provenance=None)
 
     assert task.values() == once(0, 400)
     assert (result["records_written"], result["delivered_before"]) == (400, 400)
-    assert ("segments" in result) is (provenance is not None)
     assert not any("written again" in warning for warning in result["warnings"])
 
 
@@ -341,9 +253,8 @@ def test_a_clear_that_only_counts_and_dies(task: CopyTask, monkeypatch: pytest.M
     assert_mapped(task.kafka, result)
 
 
-@pytest.mark.parametrize("provenance", ["segments", pytest.param(None, marks=pytest.mark.long)])
 def test_a_batch_without_a_partition_of_the_one_before(
-    task: CopyTask, monkeypatch: pytest.MonkeyPatch, topic: TopicFactory, provenance: str | None
+    task: CopyTask, monkeypatch: pytest.MonkeyPatch, topic: TopicFactory
 ) -> None:
     """Its driver dies before it has opened the batch: the retry finds the other partition's progress all the same."""
     task.sources = [topic(2, suffix="other-source")]
@@ -359,8 +270,8 @@ def test_a_batch_without_a_partition_of_the_one_before(
     monkeypatch.setattr(RunOwnership, "open", open_once)
     given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 100}
     with pytest.raises(Exception, match="died"):
-        task.run(provenance=provenance, **given)
-    result = task.run(provenance=provenance, **given)
+        task.run(**given)
+    result = task.run(**given)
 
     assert partitions[:2] == [[0, 1], [1]]
     assert task.values() == once(0, 200)

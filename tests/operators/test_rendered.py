@@ -187,21 +187,6 @@ def test_a_mapping_of_a_form_is_json(name: str) -> None:
 
 
 @pytest.mark.broker
-def test_a_plan_that_is_too_large_is_refused(
-    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
-) -> None:
-    """Also where only a plan is made: the copy would be refused."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"v") for _ in range(11)])
-    kind = (KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target})
-
-    for plan_only in (False, True):
-        with pytest.raises(AirflowFailException, match="max_planned_records=10 records; this one has up to 11"):
-            run(kind, "10", max_planned_records=_GIVEN, plan_only=plan_only)
-    assert recording_spark.requests == []
-
-
-@pytest.mark.broker
 def test_a_run_without_records_may_be_skipped(
     kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
 ) -> None:
