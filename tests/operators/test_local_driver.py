@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -27,8 +28,6 @@ from tests.child_processes import children_with
 from tests.operators.conftest import Traces
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-#: Some milliseconds for each record, so that there is a middle to look at.
-_SLOW = "length(sha2(repeat(string(value), 100000), 256)) = 64"
 #: The types of a request, and of an answer that it failed, in Spark's own protocol.
 _REQUEST, _FAILURE = b"\x03", b"\x05"
 
@@ -119,9 +118,9 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
 
     thread = threading.Thread(target=look_and_crash)
     thread.start()
-    operator = KafkaToKafkaBatchOperator(
-        task_id="task", topics=[source], target_topic=target, where=_SLOW, sink_options={"kafka.linger.ms": 0}
-    )
+    # For a minute, so that there is a middle to look at; by SQL, as a job that has most of Spark.
+    slow: dict[str, Any] = {"max_records_per_second": 100, "where": "length(value) = 6"}
+    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **slow)
     with pytest.raises(KafkaSparkError):
         operator.execute(task_context())  # type: ignore[arg-type]
     thread.join()
