@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -96,7 +96,7 @@ def test_from_its_making_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
     assert not [secret for secret in (token.hmac, USERS["alice"]) if secret in shown + caplog.text]
 
 
-@pytest.mark.parametrize("shift", [3600, -3600])
+@pytest.mark.parametrize("shift", [3600, pytest.param(-3600, marks=pytest.mark.long)])
 def test_the_clock_is_the_broker_s(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shift: int
 ) -> None:
@@ -109,20 +109,6 @@ def test_the_clock_is_the_broker_s(
         f"s {'behind' if shift > 0 else 'ahead of'} this machine's; the times of tokens are the broker's"
         in capsys.readouterr().out
     )
-
-
-@pytest.mark.parametrize("change", [DelegationTokenHook.renew, DelegationTokenHook.expire])
-def test_a_secret_that_a_broker_returns_is_masked(
-    monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
-) -> None:
-    """That of each token that is meant, before it is used; also where this process has not made the token."""
-    masked: list[str] = []
-    with DelegationTokenHook("alice") as hook:
-        token, other = hook.create(), hook.create()
-        monkeypatch.setattr(delegation_token, "mask_secret", masked.append)
-        change(hook, only(token.info.token_id))
-        assert masked == [token.hmac]
-        hook.expire_token(other)
 
 
 def test_what_a_connection_says_of_its_tokens() -> None:
@@ -139,69 +125,7 @@ def test_what_a_connection_says_of_its_tokens() -> None:
         hook.expire_token(hook.create())
 
 
-def _ends(hook: DelegationTokenHook) -> dict[str, int]:
-    return {token.token_id: token.expiry_ms for token in hook.describe("alice")}
-
-
-def test_who_may_renew() -> None:
-    """A refusal does not keep the others from being renewed."""
-    with DelegationTokenHook("alice") as hook:
-        hers = hook.create().info
-        both = hook.create(lease_ms=25_000, renewers=["copier"]).info
-    with DelegationTokenHook("copier") as hook:
-        mine = TokenSelection(token_ids=(hers.token_id, both.token_id))
-        with pytest.raises(BrokerAuthorizationError, match=hers.token_id):
-            hook.renew(mine)
-        _comes_to(lambda: _ends(hook)[both.token_id] > both.expiry_ms)
-        assert _ends(hook)[hers.token_id] == hers.expiry_ms
-    with DelegationTokenHook("alice") as hook:
-        hook.expire(mine)
-
-
-def test_a_token_that_has_ended() -> None:
-    with DelegationTokenHook("alice") as hook:
-        token = hook.create_unchecked(lease_ms=1000)
-        deadline = time.monotonic() + 30
-        while hook.now_ms() <= token.info.expiry_ms:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        with pytest.raises(DelegationTokenError) as caught:
-            hook.renew_token(token, LIFE_MS)
-        # It has ended, or has been removed already.
-        assert isinstance(caught.value, DelegationTokenExpiredError)
-
-
-def _fails(*_: object, **__: object) -> None:
-    raise ValueError("anything")
-
-
-@pytest.mark.parametrize(
-    "break_off",
-    [
-        pytest.param(lambda patch: patch.setattr(delegation_token, "mask_secret", _fails), id="masking"),
-        pytest.param(lambda patch: patch.setattr(delegation_token, "TokenInfo", _fails), id="reading"),
-    ],
-)
-def test_whatever_fails_behind_the_broker_s_answer_leaves_no_token(
-    monkeypatch: pytest.MonkeyPatch, break_off: Callable[[pytest.MonkeyPatch], None]
-) -> None:
-    with DelegationTokenHook("alice") as hook:
-        before = _living(hook)
-        with monkeypatch.context() as patch:
-            break_off(patch)
-            with pytest.raises(ValueError, match="anything"):
-                hook.create_unchecked()
-        # A broker that knows a later one knows all before it.
-        later = hook.create()
-        assert _living(hook) - before == {later.info.token_id}
-        hook.expire_token(later)
-
-
-def _living(hook: DelegationTokenHook) -> set[str]:
-    now_ms = hook.now_ms()
-    return {token.token_id for token in hook.describe("alice") if token.remaining_ms(now_ms) > 0}
-
-
+@pytest.mark.long
 def test_a_listener_that_also_requires_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job has none of the connection's own, as it has nothing of its login. No other fault of TLS is named so."""
     authority = CertificateAuthority()
@@ -228,9 +152,15 @@ def test_a_listener_that_also_requires_a_certificate(monkeypatch: pytest.MonkeyP
     ("connection", "error", "said"),
     [
         pytest.param("wrong", BrokerAuthenticationError, "invalid credentials", id="wrong-password"),
-        pytest.param("down", BrokerUnavailableError, "127.0.0.1:1", id="nobody-there"),
+        pytest.param("down", BrokerUnavailableError, "127.0.0.1:1", id="nobody-there", marks=pytest.mark.long),
         pytest.param("plain", DelegationTokenError, "need a connection with a login", id="no-login"),
-        pytest.param("expired", BrokerTlsError, r"The certificate that the broker shows.* has expired", id="tls"),
+        pytest.param(
+            "expired",
+            BrokerTlsError,
+            r"The certificate that the broker shows.* has expired",
+            id="tls",
+            marks=pytest.mark.long,
+        ),
         pytest.param("tokenless", DelegationTokenError, r"delegation\.token\.secret\.key", id="broker-without-tokens"),
     ],
 )
@@ -268,9 +198,9 @@ def test_outside_of_with() -> None:
 @pytest.mark.parametrize(
     ("login", "owner"),
     [
-        pytest.param("PLAIN", "User:alice", id="plain"),
-        pytest.param("SCRAM-SHA-256", "User:alice", id="scram"),
-        pytest.param("OAUTHBEARER", "User:copier", id="oauthbearer"),
+        pytest.param("PLAIN", "User:alice", id="plain", marks=pytest.mark.long),
+        pytest.param("SCRAM-SHA-256", "User:alice", id="scram", marks=pytest.mark.long),
+        pytest.param("OAUTHBEARER", "User:copier", id="oauthbearer", marks=pytest.mark.long),
         pytest.param("GSSAPI", "User:alice", id="keytab", marks=needs_kdc),
         pytest.param("certificate", "User:CN=writer", id="certificate"),
     ],
@@ -348,20 +278,93 @@ def test_a_listener_without_scram(misconfigured_broker: KafkaBroker, connection:
     assert time.monotonic() - began < 20
 
 
-def test_a_token_that_brokers_do_not_take(
-    broker: KafkaBroker, connection: Connection, monkeypatch: pytest.MonkeyPatch
+# Last, since the JVM of this hook lives until the end of the module.
+
+
+@pytest.fixture(scope="module")
+def alice(secured_broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
+    """One for several tests: each hook starts a JVM."""
+    with pytest.MonkeyPatch.context() as patch:
+        extra = secured_broker.sasl_client_config("alice")
+        patch.setenv("AIRFLOW_CONN_ALICE", json.dumps({"conn_type": "kafka", "extra": extra}))
+        with DelegationTokenHook("alice") as hook:
+            yield hook
+
+
+def test_a_secret_that_a_broker_returns_is_masked(alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of each token that is meant, before it is used; also where this process has not made the token."""
+    masked: list[str] = []
+    token, other = alice.create(), alice.create()
+    monkeypatch.setattr(delegation_token, "mask_secret", masked.append)
+    for change in (alice.renew, alice.expire):
+        change(only(token.info.token_id))
+    assert masked == [token.hmac] * 2
+    alice.expire_token(other)
+
+
+def _ends(hook: DelegationTokenHook) -> dict[str, int]:
+    return {token.token_id: token.expiry_ms for token in hook.describe("alice")}
+
+
+def test_who_may_renew(alice: DelegationTokenHook) -> None:
+    """A refusal does not keep the others from being renewed."""
+    hers = alice.create().info
+    both = alice.create(lease_ms=25_000, renewers=["copier"]).info
+    mine = TokenSelection(token_ids=(hers.token_id, both.token_id))
+    with DelegationTokenHook("copier") as hook:
+        with pytest.raises(BrokerAuthorizationError, match=hers.token_id):
+            hook.renew(mine)
+        _comes_to(lambda: _ends(hook)[both.token_id] > both.expiry_ms)
+        assert _ends(hook)[hers.token_id] == hers.expiry_ms
+    alice.expire(mine)
+
+
+def test_a_token_that_has_ended(alice: DelegationTokenHook) -> None:
+    token = alice.create_unchecked(lease_ms=1000)
+    deadline = time.monotonic() + 30
+    while alice.now_ms() <= token.info.expiry_ms:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    with pytest.raises(DelegationTokenError) as caught:
+        alice.renew_token(token, LIFE_MS)
+    # It has ended, or has been removed already.
+    assert isinstance(caught.value, DelegationTokenExpiredError)
+
+
+def _fails(*_: object, **__: object) -> None:
+    raise ValueError("anything")
+
+
+def test_whatever_fails_behind_the_broker_s_answer_leaves_no_token(
+    alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = _living(alice)
+    for step in ("mask_secret", "TokenInfo"):
+        with monkeypatch.context() as patch:
+            patch.setattr(delegation_token, step, _fails)
+            with pytest.raises(ValueError, match="anything"):
+                alice.create_unchecked()
+    # A broker that knows a later one knows all before it.
+    later = alice.create()
+    assert _living(alice) - before == {later.info.token_id}
+    alice.expire_token(later)
+
+
+def _living(hook: DelegationTokenHook) -> set[str]:
+    now_ms = hook.now_ms()
+    return {token.token_id for token in hook.describe("alice") if token.remaining_ms(now_ms) > 0}
+
+
+def test_a_token_that_brokers_do_not_take(alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may have heard of it at the next try."""
     monkeypatch.setattr(delegation_token, "USABLE_SECONDS", 2.0)
-    connection("kafka_login", extra=broker.sasl_client_config("alice"))
-    with DelegationTokenHook("kafka_login") as hook:
-        token = hook.create()
-        hook.expire_token(token)
-        began = time.monotonic()
-        with pytest.raises(
-            DelegationTokenNotUsableError, match=r"must be usable within 2 s; at .* still refused"
-        ) as caught:
-            hook.wait_until_usable(token)
-        assert 2 <= time.monotonic() - began < 15
+    token = alice.create()
+    alice.expire_token(token)
+    began = time.monotonic()
+    with pytest.raises(
+        DelegationTokenNotUsableError, match=r"must be usable within 2 s; at .* still refused"
+    ) as caught:
+        alice.wait_until_usable(token)
+    assert 2 <= time.monotonic() - began < 15
     assert caught.value.retriable
     assert token.hmac not in str(caught.value)

@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -66,33 +66,7 @@ def test_returns_the_state_of_each_topic(kafka: KafkaBroker, topic: TopicFactory
     assert "retention.ms" in config
 
 
-def test_returns_what_an_open_transaction_hides(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """While a transaction is open, the last stable offset stays before it, although the log goes on."""
-    name = topic()
-    kafka.produce(name, [Record(value=b"committed") for _ in range(10)])
-    with kafka.open_transaction(name, [Record(value=b"open") for _ in range(5)]), KafkaHook() as hook:
-        partition = hook.state([name]).topic(name).partitions[0]
-
-    assert partition == PartitionState(log_start=0, last_stable=10, high_watermark=15)
-
-
-def test_finds_timestamps_in_many_partitions(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """For each time and partition the first offset at or after it; None if there is no such record."""
-    name = topic(50)
-    noon = 1_700_000_000_000
-    kafka.produce(
-        name, [Record(value=b"v", partition=p, timestamp=noon + i * 1000) for p in range(0, 50, 2) for i in range(10)]
-    )
-
-    with KafkaHook() as hook:
-        first_at = hook.state([name], [noon - 5, noon + 3000, noon + 3001, noon + 9001]).first_at
-
-    expected = {noon - 5: 0, noon + 3000: 3, noon + 3001: 4, noon + 9001: None}
-    assert first_at == {
-        (TopicPartition(name, p), ms): None if p % 2 else offset for p in range(50) for ms, offset in expected.items()
-    }
-
-
+@pytest.mark.long
 def test_asks_for_all_partitions_at_once(kafka: KafkaBroker, topic: TopicFactory) -> None:
     """A hundred times as many partitions, just created, do not take ten times as long."""
     one, many = topic(1, suffix="one"), topic(100, suffix="many")
@@ -106,20 +80,6 @@ def test_asks_for_all_partitions_at_once(kafka: KafkaBroker, topic: TopicFactory
 
     # The best of some, since the machine is shared; a round trip takes milliseconds, so a floor keeps the ratio honest.
     assert min(seconds(many) for _ in range(3)) < 10 * max(0.05, min(seconds(one) for _ in range(3)))
-
-
-def test_detects_a_recreated_topic_by_its_id(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """A topic that was deleted and recreated has another id; until then the id stays."""
-    name = topic()
-    with KafkaHook() as hook:
-        before = [hook.state([name]).topic(name).topic_id for _ in range(2)]
-        kafka.delete_topic(name)
-        kafka.create_topic(name)
-        after = hook.state([name]).topic(name).topic_id
-
-    assert before[0] == before[1]
-    assert before[0]
-    assert after not in (None, before[0])
 
 
 @pytest.mark.broker

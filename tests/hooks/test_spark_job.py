@@ -58,29 +58,18 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fails(SparkJobHook(), JavaNotFoundError, "Java 17 or newer", str(tmp_path), "Install one")
 
 
-@pytest.mark.parametrize("by", ["argument", "connection"])
-def test_no_spark_submit(connection: Connection, by: str) -> None:
-    """The binary that the operator or the connection names must be there."""
-    if by == "connection":
-        connection("spark_default", conn_type="spark", host="local", extra={"spark-binary": "spark3-submit"})
-    hook = SparkJobHook(submit_options={"spark_binary": "spark3-submit"} if by == "argument" else {})
+def test_no_spark_submit(connection: Connection) -> None:
+    """The binary that the connection names must be there, as the one that the operator names."""
+    connection("spark_default", conn_type="spark", host="local", extra={"spark-binary": "spark3-submit"})
 
-    fails(hook, SparkSubmitNotFoundError, "'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]")
+    fails(SparkJobHook(), SparkSubmitNotFoundError, "'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]")
 
 
-def test_a_missing_spark_connection() -> None:
-    """A connection that is missing does not silently become YARN."""
-    fails(SparkJobHook("nowhere"), ConnectionConfigError, "'nowhere' does not exist", "AIRFLOW_CONN_NOWHERE")
-
-
-@pytest.mark.parametrize("by", ["argument", "connection"])
-def test_cluster_mode_without_report_location(connection: Connection, by: str) -> None:
+def test_cluster_mode_without_report_location(connection: Connection) -> None:
     """In cluster mode the report needs a place that both sides reach, and the message gives an example."""
-    extra = {"deploy-mode": "cluster"} if by == "connection" else {}
-    connection("spark_default", conn_type="spark", host="yarn", extra=extra)
-    hook = SparkJobHook(submit_options={"deploy_mode": "cluster"} if by == "argument" else {})
+    connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "cluster"})
 
-    fails(hook, ReportLocationError, "report_location", "got none", "'spark_default'", "s3a://")
+    fails(SparkJobHook(), ReportLocationError, "report_location", "got none", "'spark_default'", "s3a://")
 
 
 @pytest.mark.parametrize(

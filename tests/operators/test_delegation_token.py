@@ -122,11 +122,6 @@ def test_the_maximum_is_logged(made: Made, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.count("has reached its maximum time") == 2
 
 
-def test_nothing_is_near_its_end(made: Made) -> None:
-    made(300_000)
-    assert renew(ending_within=60) == {"tokens": [], "at_maximum": []}
-
-
 def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id(hooks: Hooks) -> None:
     hook = hooks["kafka_default"]
     # Not tried by a login, which may take longer than that.
@@ -179,18 +174,6 @@ def test_no_renewal_shortens_and_no_expiry_prolongs(made: Made, hooks: Hooks) ->
     assert run(expire) == {"tokens": []}
     hook = hooks["kafka_default"]
     assert token in hook.describe()
-
-
-@pytest.mark.parametrize(("shift", "is_near"), [(3600, False), (-3600, True)])
-def test_times_are_the_broker_s(made: Made, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool) -> None:
-    """By a clock an hour ahead the token has ended, and by one that is an hour slow it is far from its end."""
-    (token,) = made(30_000 if is_near else 300_000)
-    clock = time.time
-    monkeypatch.setattr(time, "time", lambda: clock() + shift)
-    result = renew(token_ids=[token.token_id], ending_within=60)
-    assert ids(result) == ({token.token_id} if is_near else set())
-    expire = ExpireDelegationTokensOperator(task_id="t", token_ids=[token.token_id], expire_in=60)
-    assert ids(run(expire)) == {token.token_id}
 
 
 def test_the_owner_in_default_args_is_airflows(made: Made) -> None:

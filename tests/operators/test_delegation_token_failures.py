@@ -1,32 +1,22 @@
-"""What a broker does that takes no login, or says nothing: named in time by the operators and the sensor on tokens."""
+"""A login that brokers refuse is named in time by an operator on tokens, and tried once."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.operators.delegation_token import (
-    ExpireDelegationTokensOperator,
-    RenewDelegationTokensOperator,
-)
-from airflow_provider_kafka_spark.sensors.delegation_token import DelegationTokenExpirySensor
+from airflow_provider_kafka_spark.operators.delegation_token import RenewDelegationTokensOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.airflow_fakes import task_context
 from tests.child_processes import children_with
 
 pytestmark = pytest.mark.broker
-
-Extra = dict[str, Any]
-_SOON = 38.0
-
 
 _SASL_AUTHENTICATE = (36).to_bytes(2, "big")
 
@@ -68,59 +58,20 @@ def _pass_on(source: socket.socket, target: socket.socket, look: Callable[[bytes
     source.close()
 
 
-@pytest.fixture
-def broker(broker_without_tokens: KafkaBroker) -> KafkaBroker:
-    return broker_without_tokens
-
-
-def _renew(conn_id: str) -> Any:
-    return RenewDelegationTokensOperator(task_id="t", conn_id=conn_id, token_owner="alice").execute(task_context())  # type: ignore[arg-type]
-
-
-def _expire(conn_id: str) -> Any:
-    return ExpireDelegationTokensOperator(task_id="t", conn_id=conn_id, token_owner="alice").execute(task_context())  # type: ignore[arg-type]
-
-
-def _defer(conn_id: str) -> Any:
-    sensor = DelegationTokenExpirySensor(task_id="t", conn_id=conn_id, min_remaining=60, deferrable=True)
-    return sensor.execute(task_context())  # type: ignore[arg-type]
-
-
-Run = Callable[[str], Any]
-one_of_each = pytest.mark.parametrize("run", [_renew, pytest.param(_expire, marks=pytest.mark.long), _defer])
-
-
-@pytest.fixture
-def in_time(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """With the default time-out; no process is left, and no clock is to blame."""
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < _SOON
-    assert children_with("py4j.GatewayServer") == []
-    said = "".join(capsys.readouterr())
-    assert "clock" not in said
-    assert "wrong-password" not in said
-
-
-@one_of_each
-@pytest.mark.usefixtures("in_time")
-def test_a_wrong_password_is_tried_once(broker: KafkaBroker, connection: Callable[..., None], run: Run) -> None:
-    """More tries may lock the user out."""
+def test_a_wrong_password_is_tried_once(
+    broker_without_tokens: KafkaBroker, connection: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the default time-out; more tries may lock the user out. No process is left, and no clock is to blame."""
+    broker, began = broker_without_tokens, time.monotonic()
     with closing(Door(broker.sasl_bootstrap_servers)) as door:
         wrong = {"sasl.password": "wrong-password", "bootstrap.servers": door.address}
         connection("kafka_wrong", extra={**broker.sasl_client_config("alice"), **wrong})
+        renew = RenewDelegationTokensOperator(task_id="t", conn_id="kafka_wrong", token_owner="alice")
         with pytest.raises(AirflowFailException, match=r"BrokerAuthenticationError: .*sasl\.password") as caught:
-            run("kafka_wrong")
+            renew.execute(task_context())  # type: ignore[arg-type]
         assert door.logins == 1
-    assert "wrong-password" not in str(caught.value)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("in_time")
-def test_a_silent_broker_is_asked_once(broker: KafkaBroker, connection: Callable[..., None]) -> None:
-    """However many questions there are. Airflow may try again."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        connection("kafka_away", extra={**broker.sasl_client_config("alice"), "bootstrap.servers": address})
-        with pytest.raises(BrokerUnavailableError, match=address):
-            _renew("kafka_away")
+    assert time.monotonic() - began < 38
+    assert children_with("py4j.GatewayServer") == []
+    said = "".join((str(caught.value), *capsys.readouterr()))
+    assert "clock" not in said
+    assert "wrong-password" not in said

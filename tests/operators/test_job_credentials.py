@@ -22,11 +22,9 @@ from tests.login_clusters import (
     RECORDS,
     Cluster,
     certificate_in_files,
-    java_key_stores,
     keytab_of_the_tests_own,
     scram_with_inline_pem,
     submit,
-    trust_store,
     values,
 )
 from tests.operators.conftest import RecordingSpark, Traces
@@ -71,37 +69,16 @@ def spark_connection(connection: Callable[..., None]) -> None:
     connection("spark_default", conn_type="spark", host="local[1]")
 
 
-def password(source: Cluster, _folder: Path) -> dict[str, Any]:
-    return source.broker.sasl_client_config("alice", "PLAIN")
-
-
-def identity_provider(target: Cluster) -> dict[str, Any]:
-    return target.broker.sasl_client_config("copier", "OAUTHBEARER", tls=True)
-
-
-@pytest.mark.parametrize(
-    ("login_of_source", "login_of_target"),
-    [
-        pytest.param(certificate_in_files, scram_with_inline_pem, id="certificate-to-scram", marks=pytest.mark.long),
-        pytest.param(password, identity_provider, id="plain-to-oauthbearer"),
-        pytest.param(java_key_stores, scram_with_inline_pem, id="java-key-stores-to-scram"),
-    ],
-)
 def test_two_clusters_two_logins(
-    source: Cluster,
-    target: Cluster,
-    copy_topic: str,
-    connection: Callable[..., None],
-    tmp_path: Path,
-    traces: Traces,
-    login_of_source: Callable[[Cluster, Path], dict[str, Any]],
-    login_of_target: Callable[[Cluster], dict[str, Any]],
+    source: Cluster, target: Cluster, copy_topic: str, connection: Callable[..., None], tmp_path: Path, traces: Traces
 ) -> None:
-    """Worker, driver and executors log in to each cluster in its own way, and leave nothing."""
+    """Worker, driver and executors log in to each cluster in its own way, by a certificate in files and by an identity
+    provider, and leave nothing.
+    """
     folder = tmp_path / "secrets"
     folder.mkdir()
-    connection("source", extra=login_of_source(source, folder))
-    connection("target", extra=login_of_target(target))
+    connection("source", extra=certificate_in_files(source, folder))
+    connection("target", extra=target.broker.sasl_client_config("copier", "OAUTHBEARER", tls=True))
 
     result = run(KafkaToKafkaBatchOperator(topics=["orders"], target_topic=copy_topic, **COPY))
 
@@ -129,6 +106,7 @@ def realm(kdc: Kdc) -> Iterator[Cluster]:
         yield Cluster(broker, authority)
 
 
+@pytest.mark.long
 @needs_kdc
 def test_kerberos_to_a_delegation_token(
     realm: Cluster,
@@ -158,50 +136,17 @@ def test_kerberos_to_a_delegation_token(
     assert values(target.broker, copy_topic) == values(realm.broker, "orders")
 
 
-@pytest.mark.parametrize(
-    ("side", "changes", "says"),
-    [
-        pytest.param("source", {"ssl.key.location": "gone.key"}, "ssl.key.location", id="key"),
-        pytest.param(
-            "target",
-            {"ssl.truststore.location": "gone.jks", "ssl.truststore.password": PASSWORD},
-            "ssl.truststore.location",
-            id="trust-store",
-        ),
-    ],
-)
 def test_a_missing_file_fails_before_anything_is_started(
-    source: Cluster,
-    connection: Callable[..., None],
-    recording_spark: RecordingSpark,
-    tmp_path: Path,
-    side: str,
-    changes: dict[str, str],
-    says: str,
+    source: Cluster, connection: Callable[..., None], recording_spark: RecordingSpark, tmp_path: Path
 ) -> None:
     """Property, path and connection; Spark is not started."""
     extra = certificate_in_files(source, tmp_path)
-    gone = {name: str(tmp_path / value) if value.startswith("gone") else value for name, value in changes.items()}
-    for name in ("source", "target"):
-        connection(name, extra={**extra, **gone} if name == side else extra)
+    gone = {"ssl.truststore.location": str(tmp_path / "gone.jks"), "ssl.truststore.password": PASSWORD}
+    connection("source", extra=extra)
+    connection("target", extra={**extra, **gone})
 
-    with pytest.raises(AirflowFailException, match=rf"ConnectionConfigError: {says} of connection '{side}'.*gone"):
-        run(KafkaToKafkaBatchOperator(topics=["orders"], target_topic="orders", allow_same_topic=True, **COPY))
-
-    assert recording_spark.requests == []
-
-
-def test_files_of_one_name_cannot_travel(
-    source: Cluster, connection: Callable[..., None], recording_spark: RecordingSpark, tmp_path: Path
-) -> None:
-    """To a driver elsewhere they go by their base names; here they may be in two folders."""
-    for name in ("source", "target"):
-        (tmp_path / name).mkdir()
-        extra = {**certificate_in_files(source, tmp_path / name), **trust_store(source.authority, tmp_path / name)}
-        connection(name, extra=extra)
-    connection("spark_default", conn_type="spark", host="spark://127.0.0.1:9")
-
-    with pytest.raises(AirflowFailException, match=r"ConnectionConfigError: .*by their base names.*trust\.jks"):
+    says = r"ConnectionConfigError: ssl\.truststore\.location of connection 'target'.*gone"
+    with pytest.raises(AirflowFailException, match=says):
         run(KafkaToKafkaBatchOperator(topics=["orders"], target_topic="orders", allow_same_topic=True, **COPY))
 
     assert recording_spark.requests == []

@@ -7,7 +7,6 @@ kill ends both it and its tokens.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerUnavailableError,
     DataLossError,
-    DelegationTokenError,
     DuplicateRecordsError,
     ExpressionError,
     JobFailedError,
@@ -38,7 +36,6 @@ from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenH
 from airflow_provider_kafka_spark.operators import job_tokens
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore, task_context
@@ -58,7 +55,7 @@ SECONDS, SHORT_MS = 13, 10_000
 def broker() -> Iterator[KafkaBroker]:
     users = {"alice": "password-of-alice", "bob": "password-of-bob"}
     with KafkaBroker(sasl_users=users, properties={"delegation.token.expiry.check.interval.ms": "1000"}) as running:
-        for name in ("orders", "copy", "by_stream", "by_replay", "slow", "slow_copy", "too_slow_copy", "killed_copy"):
+        for name in ("orders", "copy", "by_stream", "slow", "too_slow_copy", "killed_copy"):
             running.create_topic(name, 1)
         running.produce("orders", [Record(b"k", b"v%d" % i) for i in range(100)])
         running.produce("slow", [Record(b"k", b"v%d" % i) for i in range(SECONDS)], {"batch.num.messages": 1})
@@ -132,13 +129,12 @@ def test_each_operator_by_a_token(
     stream = {"starting_offsets": "earliest", "checkpoint_location": str(tmp_path / "checkpoint")}
     operators: dict[str, Any] = {
         "copy": copy(target_conn_id="bob", min_token_lifetime=60),
-        "by_replay": ReplayOffsetRangesOperator(offset_ranges=["orders:0:0:100"], target_topic="by_replay", **common),
         "by_stream": KafkaToKafkaAvailableNowOperator(topics=["orders"], target_topic="by_stream", **stream, **common),
     }
     for target, operator in operators.items():
         assert run(operator)["records_written"] == 100
         assert len(broker.consume(target)) == 100
-    assert in_process_spark.jobs == ["batch", "batch", "available_now"]
+    assert in_process_spark.jobs == ["batch", "available_now"]
     assert living_tokens() == []
     assert traces.files == []
 
@@ -230,10 +226,7 @@ def _explain_for(tokens: job_tokens.JobTokens, seconds: float) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize(
-    "refusal", [BrokerAuthorizationError, pytest.param(DelegationTokenError, marks=pytest.mark.long)]
-)
-def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal: type[KafkaSparkError]) -> None:
+def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though a renewal was refused: it is tried again, and the job's own failure is what it is."""
     monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
     # After a second.
@@ -244,7 +237,7 @@ def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch, refusal
     def refuses_once(hook: DelegationTokenHook, token: DelegationToken, period_ms: int) -> TokenInfo:
         if not refused.is_set():
             refused.set()
-            raise refusal("Not now")
+            raise BrokerAuthorizationError("Not now")
         renewed.append(renew(hook, token, period_ms))
         return renewed[-1]
 
@@ -290,25 +283,6 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
     _expire(admin, living_tokens())
 
 
-def test_a_job_that_outlives_its_token(
-    in_process_spark: InProcessSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    living_tokens: LivingTokens,
-) -> None:
-    """It is renewed, and goes on."""
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", SHORT_MS)
-    # After 1 s: a busy machine may take long for a renewal.
-    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
-    result = run(slow_copy("slow_copy"))
-    assert in_process_spark.jobs == ["batch"]
-    assert result["records_written"] == SECONDS
-    assert result["seconds"] > SECONDS - 1
-    assert caplog.text.count("Renewed the job's delegation token") >= 2
-    assert living_tokens() == []
-
-
 def test_a_job_whose_token_cannot_be_renewed_any_more(
     in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
@@ -322,28 +296,15 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(
     assert living_tokens() == []
 
 
-def test_a_token_that_cannot_live_long_enough_is_refused(
-    recording_spark: RecordingSpark, living_tokens: LivingTokens
-) -> None:
-    with pytest.raises(AirflowFailException, match=r"min_token_lifetime wants .* 2 h; the broker gives one for 10 s"):
-        run(copy(source_conn_id="short", min_token_lifetime=timedelta(hours=2)))
-    assert recording_spark.requests == []
-    assert living_tokens() == []
-
-
-def test_a_listener_without_logins_is_refused_before_a_token_is_made(
+def test_what_is_refused_leaves_no_token(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, recording_spark: RecordingSpark, living_tokens: LivingTokens
 ) -> None:
     plain = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_PLAIN", json.dumps(plain))
-    with pytest.raises(AirflowFailException, match=r"connection 'plain' is PLAINTEXT.*say 'source'"):
-        run(copy(target_conn_id="plain"))
-    assert recording_spark.requests == []
-    assert living_tokens() == []
-
-
-def test_bad_input(recording_spark: RecordingSpark) -> None:
+    short = {"source_conn_id": "short", "min_token_lifetime": timedelta(hours=2)}
     refused: list[tuple[dict[str, Any], str]] = [
+        (short, r"min_token_lifetime wants .* 2 h; the broker gives one for 10 s"),
+        ({"target_conn_id": "plain"}, r"connection 'plain' is PLAINTEXT.*say 'source'"),
         ({"use_delegation_token": "both"}, "use_delegation_token must be True"),
         ({"use_delegation_token": False, "min_token_lifetime": 60}, "use_delegation_token=True"),
         ({"use_delegation_token": "spark", "min_token_lifetime": 60}, "Spark renews them. Leave it out"),
@@ -353,3 +314,4 @@ def test_bad_input(recording_spark: RecordingSpark) -> None:
         with pytest.raises(AirflowFailException, match=message):
             run(copy(**parameters))
     assert recording_spark.requests == []
+    assert living_tokens() == []
