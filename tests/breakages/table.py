@@ -53,6 +53,22 @@ BREAKAGES = (
         ["tests/core/test_plan.py::test_other_records_at_the_same_offsets_are_data_loss"],
     ),
     Breakage(
+        "answer-without-an-offset-taken",
+        "An answer of a broker that died meanwhile is not taken for 'no record'.",
+        "airflow_provider_kafka_spark/clients/topic_offsets.py",
+        "if answer.offset < _NONE:",
+        "if answer.offset < _NONE - 10_000:",
+        ["tests/clients/test_broker_poll.py::test_an_answer_without_an_offset_is_none"],
+    ),
+    Breakage(
+        "window-of-other-times-copied",
+        "A window that holds far more records of other times than of its own is refused.",
+        "airflow_provider_kafka_spark/core/resolve.py",
+        "if outside >= max(_FEWEST_OUTSIDE, _FAR_MORE * inside):",
+        "if outside >= 1_000_000 * max(_FEWEST_OUTSIDE, _FAR_MORE * inside):",
+        ["tests/core/test_resolve.py::test_far_more_records_outside_of_a_window_than_inside_are_refused"],
+    ),
+    Breakage(
         "one-identity-for-all-deployments",
         "Two deployments of Airflow with the same DAG, run and task ids do not touch each other's progress.",
         "airflow_provider_kafka_spark/core/run_identity.py",

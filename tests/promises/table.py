@@ -74,6 +74,8 @@ in place of one that an earlier copy has left
   tests/jobs/test_batch.py::test_a_record_cannot_pass_another_off_as_delivered
 Consecutive windows of one task take every record exactly once
   tests/operators/test_windows.py::test_every_record_is_in_exactly_one_window
+A window of which most records have their time
+  tests/operators/test_starts.py::test_a_window_of_mostly_other_times_is_refused_before_anything_is_written
 With `provenance="segments"` or `None` no header is added
   tests/promises/test_deliveries.py::test_a_copy_and_its_retry
 
@@ -408,6 +410,11 @@ the same answer: each check judges by what the broker says then
   tests/sensors/test_offsets.py::test_reschedule_mode_frees_the_worker_between_looks
 is in the ranges if it is committed when the check is made
   tests/sensors/test_offsets.py::test_records_that_come_while_it_waits_end_the_wait
+is reached only by records that are there and have a credible time
+  tests/operators/test_windows.py::test_a_sensor_is_met_by_records_that_are_there
+  tests/sensors/test_offsets.py::test_only_a_record_of_a_credible_time_reaches_a_moment
+a partition without an answer is no empty one
+  tests/clients/test_broker_poll.py::test_an_answer_without_an_offset_is_none
 one error at the first check, before anything is deferred
   tests/sensors/test_offsets.py::test_bad_input_is_one_clear_error_at_once
 triggers and events hold the connection's id only
