@@ -61,6 +61,8 @@ _SERVICES = {
     "kubernetes_cluster": "kubernetes",
     "standalone_cluster": "standalone",
     "shop": "shop",
+    # Airflow is heavy enough that one of them at a time is started.
+    "marked": "shop",
     "airflow_api": "the page's Airflow",
     "secured_broker": "secured brokers",
     "misconfigured_broker": "secured brokers",

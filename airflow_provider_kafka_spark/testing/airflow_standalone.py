@@ -46,7 +46,7 @@ class AirflowStandalone(ManagedServer):
     command = "standalone"
     parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
-    def __init__(self, home: AirflowHome, *, start_timeout: float = 300.0) -> None:
+    def __init__(self, home: AirflowHome, *, start_timeout: float = 600.0) -> None:
         api, worker_logs, trigger_logs = free_ports(3)
         self.url = f"http://{LOOPBACK}:{api}{self.path}"
         self.home = replace(

@@ -31,7 +31,7 @@ from tests.e2e.shop import Shop
 
 T = TypeVar("T")
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1500)]
 
 BACKFILLED, INCIDENT = "hourly_window_copy", "replay_incident"
 DAG_FILES = (f"{BACKFILLED}.py", f"{INCIDENT}.py", "together.py", "waiting.py")

@@ -36,7 +36,7 @@ from tests.e2e.secret_search import Process, ProcessWatch, SecretSearch, Seed, i
 from tests.services.certificates import CertificateAuthority
 from tests.services.identity_provider import IdentityProvider
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1500)]
 
 _DAGS = Path(__file__).parent / "secret_dags"
 _SECONDS = 600

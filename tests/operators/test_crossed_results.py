@@ -180,6 +180,18 @@ def test_ranges_are_of_the_topic_that_had_them(world: World, field: str) -> None
         world.replay(permitted["missing_ranges"])
 
 
+@pytest.mark.parametrize("field", ["result", "target-ranges"])
+def test_ranges_of_a_log_that_was_cut_since_are_data_loss(world: World, field: str) -> None:
+    given, read = {**RANGES, **TARGET_RANGES}[field](world), world.source if field in RANGES else world.target
+    world.kafka.delete_records(read, {0: 4})
+
+    with pytest.raises(AirflowFailException, match=r"DataLossError: .*aged out"):
+        world.replay(given)
+
+    permitted = world.replay(given, fail_on_data_loss=False)
+    assert (permitted["planned_records"], permitted["missing"]) == (6, 4)
+
+
 @pytest.mark.long
 def test_ranges_are_of_the_cluster_that_had_them(world: World, connection: Callable[..., None]) -> None:
     """The connection leads to another one now, which has a topic of this name."""
