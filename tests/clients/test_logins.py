@@ -53,7 +53,7 @@ def java(secured_broker: KafkaBroker, kdc: Kdc | None) -> Iterator[KafkaJvm]:
         **kerberos_properties(kdc.environment if kdc else {}),
         **joined_system_properties([of_provider]),
     }
-    with KafkaJvm({}, "the test's broker", timeout=10.0, system_properties=system) as java:
+    with KafkaJvm({}, "the test's broker", timeout=30.0, system_properties=system) as java:
         yield java
 
 
@@ -395,7 +395,7 @@ def test_keys_of_another_kdc(broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_
         other.keytab("kafka/localhost")
         theirs = extra | {"sasl.kerberos.keytab": str(other.keytab("carol"))}
         system = kerberos_properties(other.environment)
-        with KafkaJvm({}, "the test's broker", timeout=10.0, system_properties=system) as jvm:
+        with KafkaJvm({}, "the test's broker", timeout=30.0, system_properties=system) as jvm:
             words = ["The broker refused the Kerberos login.", "compare the clocks of worker, broker and KDC"]
             _refused_by_java(jvm, configure("krb", theirs), *words)
 

@@ -145,7 +145,7 @@ def test_java_s_handler_comes_from_its_jar(secured_broker: KafkaBroker, is_on_cl
         "security.protocol": "SASL_PLAINTEXT",
     }
     jars = [*client_jars(None), *([handler] if is_on_class_path else [])]
-    with KafkaJvm({}, "the test's broker", timeout=10.0, jars=jars) as jvm:
+    with KafkaJvm({}, "the test's broker", timeout=30.0, jars=jars) as jvm:
 
         def refusal() -> str:
             with pytest.raises(KafkaSparkError) as raised:
