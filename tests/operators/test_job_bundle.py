@@ -141,34 +141,19 @@ def test_nothing_to_copy_is_no_job(planner: Planner) -> None:
 
 
 @pytest.mark.spark
-def test_the_job_logs_in_with_its_files(
+def test_secrets_are_in_secrets_only(
     secured_broker: KafkaBroker, connection: Callable[..., None], tmp_path: Path, in_process_spark: InProcessSpark
 ) -> None:
-    target = secured_broker.create_topic(f"bundle-{tmp_path.name}", 1)
-    bundle = _secured(secured_broker, connection, tmp_path, target)
-    bundle.write(str(tmp_path / "job"))
-    run(in_process_spark, bundle)
-
-    assert bundle.prove(bundle.read_report())["records_written"] == 1
-
-
-def _secured(broker: KafkaBroker, connection: Callable[..., None], home: Path, target: str) -> JobBundle:
-    connection("kafka_default", extra=broker.sasl_client_config("copier", "SCRAM-SHA-512"))
-    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=["orders"], target_topic=target)
-    return operator.bundle(
+    """And the job logs in with them."""
+    connection("kafka_default", extra=secured_broker.sasl_client_config("copier", "SCRAM-SHA-512"))
+    target = secured_broker.create_topic(f"secrets-{tmp_path.name}", 1)
+    bundle = KafkaToKafkaBatchOperator(task_id="copy", topics=["orders"], target_topic=target).bundle(
         task_context(),  # type: ignore[arg-type]
-        folder=str(home / "job"),
-        report_location=str(home / "reports"),
+        folder=str(tmp_path / "job"),
+        report_location=str(tmp_path / "reports"),
         spark_version="3.5.7",
         scala_version="2.12",
     )
-
-
-def test_secrets_are_in_secrets_only(
-    secured_broker: KafkaBroker, connection: Callable[..., None], tmp_path: Path
-) -> None:
-    target = secured_broker.create_topic(f"secrets-{tmp_path.name}", 1)
-    bundle = _secured(secured_broker, connection, tmp_path, target)
     request = JobRequest.from_json(bundle.secrets[REQUEST].decode())
 
     public = [repr(bundle), json.dumps(bundle.to_json()), repr(bundle.properties), *map(str, bundle.files.values())]
@@ -179,6 +164,9 @@ def test_secrets_are_in_secrets_only(
     assert PASSWORD.encode() not in bundle.secrets[REQUEST]
     assert set(bundle.files) == {"batch.py", CODE}
     assert bundle.packages[0] == "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
+    bundle.write(str(tmp_path / "job"))
+    run(in_process_spark, bundle)
+    assert bundle.prove(bundle.read_report())["records_written"] == 1
 
 
 def test_files_are_private_and_can_be_removed(planner: Planner) -> None:
