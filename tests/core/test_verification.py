@@ -68,6 +68,7 @@ def _report(first: tuple[int, ...] = (10, 10), second: tuple[int, int] = (4, 4),
         pytest.param(_report((0, 0)), _KEEP_ALL, id="nothing-but-gaps"),
         pytest.param(_report((10, 3, 7)), Transform(where="key is not null"), id="predicate"),
         pytest.param(_report((10, 3, 7)), Transform(window_start_ms=0), id="exact-window-start"),
+        pytest.param(_report((10, 3, 7)), Transform(window_end_ms=9), id="exact-window-end"),
         pytest.param(_report(delivered_before=4), _KEEP_ALL, id="partly-delivered-before"),
     ],
 )

@@ -237,6 +237,7 @@ def test_finished_is_what_is_committed(checkpoint: Checkpoint, expected: Offsets
     ("finished", "ends", "expected"),
     [
         pytest.param(_offsets(o0=5), _offsets(o0=9), ["o:0:5:9"], id="one"),
+        pytest.param(_offsets(o0=5, o1=7), _offsets(o0=5, o1=9), ["o:1:7:9"], id="without-the-empty"),
         pytest.param(_offsets(o0=5), _offsets(o0=5, o1=3), ["o:1:0:3"], id="a-new-partition-from-its-beginning"),
         pytest.param(_offsets(o0=5), _offsets(o0=3), [], id="never-backwards"),
         pytest.param({}, {}, [], id="nothing"),
@@ -302,7 +303,8 @@ def test_what_is_no_lock_is_none(text: str) -> None:
 
 
 def test_an_owner_that_others_wrote_stays_on_one_line() -> None:
-    """A lock may be anybody's text, and it is named in logs that are read line by line."""
+    """A lock may be anybody's text, and it is named in logs that are read line by line. It has what finds the run."""
+    assert str(_LOCK) == "task 'copy' of DAG 'orders', run 'manual' (application local-1)"
     text = str(Lock("me\nERROR forged\u2028" + "x" * 4000, "local-1", 0))
 
     assert text.startswith("me?ERROR forged?x")
