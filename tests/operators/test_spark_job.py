@@ -73,6 +73,8 @@ def test_what_a_template_may_have_rendered_to() -> None:
         ({"conf": {"spark.x": "a\0b"}}, r"conf\['spark.x'\] must have no zero character"),
         ({"env_vars": {"X": "a\0b"}}, r"env_vars\['X'\] must have no zero"),
         ({"env_vars": "X=1"}, "env_vars must map names"),
+        ({"conf": ["spark.x"]}, r"conf must map Spark properties to values.*got \['spark.x'\]"),
+        ({"delivery": "exactly_one"}, "got 'exactly_one'. Did you mean 'exactly_once'"),
     ]
     for options, says in rendered:
         operator = ReplayOffsetRangesOperator(
