@@ -200,6 +200,21 @@ def test_a_retry_at_another_target_cluster_begins_there(
     assert [request.audit_from for request in (first, third)] == [{target: {"0": 3}}, {target: {"0": 0}}]
 
 
+def test_a_window_whose_first_records_were_deleted_by_hand_is_an_error(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """``DeleteRecords`` works whatever the retention: a window before the first record left may lack records."""
+    source, target = topic(suffix="source", config={"retention.ms": "-1"}), topic(suffix="target")
+    kafka.produce(source, [Record(value=b"v", timestamp=1_795_000_000_000 + i) for i in range(10)])
+    operator = KafkaToKafkaBatchOperator(
+        task_id="task", topics=[source], starting_timestamp=1_795_000_000_000, target_topic=target, plan_only=True
+    )
+    assert run(operator, task_context())["planned_records"] == 10
+
+    kafka.delete_records(source, {0: 4})
+
+    with pytest.raises(AirflowFailException, match=rf"DataLossError: .*{source}\[0\].*log now starts at 4"):
+        run(operator, task_context())
+
+
 @pytest.fixture
 def two_topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str, str]:
     """Two sources with ten records each, and a target."""
