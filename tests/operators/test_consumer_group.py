@@ -232,6 +232,19 @@ def test_a_plan_commits_nothing_and_a_move_says_where_the_group_was(scene: Scene
     assert scene.translate(target_group_id=other)["partitions"][0]["old"] == 4
 
 
+def test_a_partition_without_a_commit_counts_as_not_consumed(scene: Scene) -> None:
+    scene.produce({0: 3, 1: 3})
+    scene.copied((0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (1, 2))
+    scene.commit({0: 3})
+
+    result = scene.translate()
+
+    assert result["partitions"][0]["new"] == 2
+    assert result["seen_again"] == 1
+    assert [s["committed"] for s in result["sources"]] == [3, None]
+    assert f"'{scene.source}[1]'" in result["warnings"][0]
+
+
 def test_what_the_target_lacks_is_an_error_or_counted(scene: Scene) -> None:
     """Not copied yet, and filtered out or aged out of the target."""
     scene.produce({0: 10})
