@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
 from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import Batch, CopyTask, Stream
+from tests.operators.copy_task import Batch, CopyTask, Stream, audit
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -163,7 +163,9 @@ def test_a_clear_may_be_refused_or_copy_again(task: Task) -> None:
 
 
 def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It announces what no event has announced, although the clear's first try has written it."""
+    """It announces what no event has announced, although the clear's first try has written it; and an audit of its
+    result finds all that the tries have written.
+    """
     task.given["preserve_partition"] = True
     task.clear()
     first_targets = task.announced["target_ranges"] if task.announced else []
@@ -181,10 +183,24 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypa
     ends = {r["partition"]: r["until_offset"] for r in first_targets}
     assert all(r["from_offset"] >= ends[r["partition"]] for r in task.announced["target_ranges"])
     assert len(task.announced["target_ranges"]) == 2
+    assert audit(result, fail_on_finding=True)["once"] == 16
 
 
 def _fail(*_: object, **__: object) -> None:
     raise RuntimeError("the worker is gone")
+
+
+def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "_collect", _fail)
+        with pytest.raises(RuntimeError, match="the worker is gone"):
+            task.clear()
+    task.recreate(task.target)
+    task.succeed()
+    cleared = task.clear()
+
+    assert task.values() == once(0, 10)
+    assert (cleared["delivered_before"], task.announced) == (10, None)
 
 
 @pytest.fixture
@@ -218,6 +234,24 @@ def test_without_a_mark_nothing_counts_as_proved_that_was_not(
 
     assert retried == cleared == once(0, 10)
     assert task.values() == once(0, 12) + (Counter() if has_header else once(0, 10))
+
+
+@pytest.mark.usefixtures("refused_mark")
+def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first try submitted nothing, and its state is lost, so the second one began a run that no mark names."""
+    task.given["delivery"] = "at_least_once"
+    for step in ("_submit", "_collect"):
+        task.store.values.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Batch, step, _fail)
+            with pytest.raises(RuntimeError, match="the worker is gone"):
+                task.succeed()
+    result = task.succeed()
+
+    assert task.values() == once(0, 10)
+    assert result["delivered_before"] == 10
 
 
 def test_a_dag_run_that_was_deleted_and_made_again(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
