@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.protocol import Pace, PauseWhileLag
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
@@ -51,7 +57,12 @@ def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSp
 
 @pytest.mark.parametrize(("kind", "as_text"), [(Replay, False), (Batch, True)])
 def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool) -> None:
-    """With all parameters of the task that planned, and without what has come since."""
+    """With all parameters of the task that planned, and without what has come since. The one who approves has seen for
+    which group it pauses.
+    """
+    group_id = f"consumers-{uuid4().hex[:8]}"
+    with KafkaHook() as hook:
+        ConsumerGroup(hook, group_id).commit({TopicPartition(scene.target, 0): 0})
     plan = scene.plan(
         starting_timestamp=START + 4_000,
         exact_window=True,
@@ -61,6 +72,8 @@ def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool
         preserve_order=False,
         max_records_per_partition=3,
         max_records_per_second="1000",
+        pause_while_lag={"group_id": group_id, "max_lag": "100"},
+        max_pause=timedelta(minutes=2),
         include_headers=False,
         source_options={"kafka.fetch.min.bytes": 1},
     )
@@ -73,8 +86,8 @@ def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool
     assert scene.values() == Counter(b"<%d>" % i for i in range(4, 20) if i not in (10, 11))
     (request,) = scene.spark.requests
     assert (request.plan_digest, request.preserve_order, len(request.spans)) == (plan["digest"], False, 6)
-    assert request.pace is not None
-    assert request.pace.records_per_second == 1000
+    assert request.pace == Pace(1000, pause=PauseWhileLag(group_id, 100, 120.0))
+    assert group_id in plan["text"]
     assert request.source_options["kafka.fetch.min.bytes"] == "1"
 
 
@@ -119,12 +132,14 @@ def test_what_somebody_enters_is_no_line_of_the_plan(scene: Scene) -> None:
 def test_parameters_that_are_those_of_the_plan_may_be_given_and_others_are_an_error(scene: Scene) -> None:
     shared: dict[str, Any] = {
         "target_topic": scene.target, "preserve_partition": "yes", "columns": '{"key": "value"}',
+        "max_pause": timedelta(minutes=2),
     }  # fmt: skip
     plan = scene.plan(**shared)
     others: list[tuple[dict[str, Any], str]] = [
         ({"where": "offset = 0"}, "where is 'offset = 0' and was None"),
         ({"target_topic": "another"}, "target_topic is 'another' and was"),
         ({"preserve_order": False}, "preserve_order is False and was True"),
+        ({"max_pause": 60}, r"max_pause is 60\.0 and was 120\.0"),
         ({"offset_ranges": ["orders:0:0:1"]}, "offset_ranges must not be given"),
     ]
     for parameters, says in others:
