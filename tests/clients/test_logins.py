@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.login_clusters import Cluster, java_key_stores
 from tests.required_tools import needs_clock, needs_kdc
 from tests.secured_brokers import USERS
 from tests.services.certificates import CertificateAuthority
@@ -110,6 +111,17 @@ def test_a_client_certificate(
 
     _java_logs_in(java, config, broker)
     assert config.files == ()
+
+
+def test_key_stores_of_java(
+    broker: KafkaBroker, java: KafkaJvm, authority: CertificateAuthority, tmp_path: Path
+) -> None:
+    """They stay files, which travel with the job; the worker has the same in PEM."""
+    config = configure("stores", java_key_stores(Cluster(broker, authority), tmp_path))
+
+    _java_logs_in(java, config, broker)
+    assert {Path(file).name for file in config.files} == {"alice.jks", "trust.jks"}
+    assert "ssl.keystore.key" not in config.java
 
 
 @pytest.mark.parametrize("login", ["none", "jaas-line"])
