@@ -7,6 +7,7 @@ kill ends both it and its tokens.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenH
 from airflow_provider_kafka_spark.operators import job_tokens
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore, task_context
@@ -49,16 +51,20 @@ SLOW = {"kafka.fetch.min.bytes": 1_000_000, "kafka.fetch.max.wait.ms": 1_000, "k
 #: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for
 #: each login.
 SECONDS, SHORT_MS = 13, 10_000
+#: Likewise for a job that outlives its token: each renewal has much of this time.
+LONG_SECONDS, RENEWED_MS = 24, 20_000
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
     users = {"alice": "password-of-alice", "bob": "password-of-bob"}
     with KafkaBroker(sasl_users=users, properties={"delegation.token.expiry.check.interval.ms": "1000"}) as running:
-        for name in ("orders", "copy", "by_stream", "slow", "too_slow_copy", "killed_copy"):
+        copies = ("copy", "by_stream", "by_replay", "too_slow_copy", "killed_copy", "longest_copy")
+        for name in ("orders", "slow", "longest", *copies):
             running.create_topic(name, 1)
         running.produce("orders", [Record(b"k", b"v%d" % i) for i in range(100)])
-        running.produce("slow", [Record(b"k", b"v%d" % i) for i in range(SECONDS)], {"batch.num.messages": 1})
+        for name, seconds in (("slow", SECONDS), ("longest", LONG_SECONDS)):
+            running.produce(name, [Record(b"k", b"v%d" % i) for i in range(seconds)], {"batch.num.messages": 1})
         yield running
 
 
@@ -107,8 +113,8 @@ def copy(**parameters: Any) -> KafkaToKafkaBatchOperator:
     return KafkaToKafkaBatchOperator(task_id="t", **given)
 
 
-def slow_copy(target: str, **parameters: Any) -> KafkaToKafkaBatchOperator:
-    return copy(topics=["slow"], target_topic=target, source_options=SLOW, **parameters)
+def slow_copy(target: str, source: str = "slow", **parameters: Any) -> KafkaToKafkaBatchOperator:
+    return copy(topics=[source], target_topic=target, source_options=SLOW, **parameters)
 
 
 def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark, living_tokens: LivingTokens) -> None:
@@ -122,19 +128,26 @@ def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark,
     assert living_tokens() == []
 
 
+@pytest.mark.parametrize("target", ["copy", "by_stream", pytest.param("by_replay", marks=pytest.mark.long)])
 def test_each_operator_by_a_token(
-    broker: KafkaBroker, tmp_path: Path, traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
+    broker: KafkaBroker,
+    tmp_path: Path,
+    traces: Traces,
+    in_process_spark: InProcessSpark,
+    living_tokens: LivingTokens,
+    target: str,
 ) -> None:
-    common: dict[str, Any] = {"task_id": "t", "use_delegation_token": True}
+    """An audit by one is among the tests of permissions."""
+    common: dict[str, Any] = {"task_id": "t", "target_topic": target, "use_delegation_token": True}
     stream = {"starting_offsets": "earliest", "checkpoint_location": str(tmp_path / "checkpoint")}
     operators: dict[str, Any] = {
         "copy": copy(target_conn_id="bob", min_token_lifetime=60),
-        "by_stream": KafkaToKafkaAvailableNowOperator(topics=["orders"], target_topic="by_stream", **stream, **common),
+        "by_stream": KafkaToKafkaAvailableNowOperator(topics=["orders"], **stream, **common),
+        "by_replay": ReplayOffsetRangesOperator(offset_ranges=["orders:0:0:100"], **common),
     }
-    for target, operator in operators.items():
-        assert run(operator)["records_written"] == 100
-        assert len(broker.consume(target)) == 100
-    assert in_process_spark.jobs == ["batch", "available_now"]
+    assert run(operators[target])["records_written"] == 100
+    assert len(broker.consume(target)) == 100
+    assert in_process_spark.jobs == ["available_now" if target == "by_stream" else "batch"]
     assert living_tokens() == []
     assert traces.files == []
 
@@ -281,6 +294,26 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
         patch.setattr(DelegationTokenHook, "expire_token", fails)
     assert "could not be expired; it ends at" in caplog.text
     _expire(admin, living_tokens())
+
+
+@pytest.mark.long
+def test_a_job_that_outlives_its_token(
+    in_process_spark: InProcessSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    living_tokens: LivingTokens,
+) -> None:
+    """It is renewed, and goes on."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", RENEWED_MS)
+    # After 2 s: a busy machine may take long for a renewal.
+    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
+    result = run(slow_copy("longest_copy", "longest"))
+    assert in_process_spark.jobs == ["batch"]
+    assert result["records_written"] == LONG_SECONDS
+    assert result["seconds"] > LONG_SECONDS - 1 > RENEWED_MS / 1000
+    assert caplog.text.count("Renewed the job's delegation token") >= 2
+    assert living_tokens() == []
 
 
 def test_a_job_whose_token_cannot_be_renewed_any_more(
