@@ -87,6 +87,12 @@ class Meter:
             {"provenance": None, "max_records_per_second": None, "max_bytes_per_second": RATE * 18},
             id="batches-by-bytes",
         ),
+        pytest.param(
+            [6_000, 6_000],
+            {"max_records_per_second": None, "max_bytes_per_second": RATE * 10},
+            id="records-by-bytes",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_the_whole_job_keeps_the_pace(
