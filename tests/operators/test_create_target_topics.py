@@ -12,11 +12,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.topic_creation import topic_settings
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobReportMissingError
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobReportMissingError, UnknownTopicError
 from airflow_provider_kafka_spark.core.verification import PLAN_ONLY
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators import new_targets
+from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -117,6 +119,22 @@ def test_another_task_may_make_it_at_the_same_time(scene: Scene, monkeypatch: py
     scene.run_without_records()
     assert len(scene.kafka.offsets(scene.target)) == 5
     assert scene.settings() == {}
+
+
+def test_it_is_waited_for_until_the_brokers_know_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that answers need not be the one that has made it."""
+    known, unknown = Attempt.target_state, list[Attempt]()
+
+    def target_state(attempt: Attempt) -> ClusterState:
+        if scene.exists and not unknown:
+            unknown.append(attempt)
+            raise UnknownTopicError("Not here yet.")
+        return known(attempt)
+
+    monkeypatch.setattr(Attempt, "target_state", target_state)
+
+    scene.run_without_records()
+    assert len(unknown) == 1
 
 
 def test_an_existing_target_is_not_changed(scene: Scene) -> None:
