@@ -52,7 +52,7 @@ demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy an
 demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make demo first)
 	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
 
-test: setup ## Run the tests, with a real broker, real Spark and real Airflow (25 minutes); PROCESSES=1 for a small machine
+test: setup ## Run the tests, with a real broker, real Spark and real Airflow (25 to 40 minutes); PROCESSES=1 for a small machine
 	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m tests.run whole
 
@@ -66,7 +66,7 @@ test-long: setup ## Run what the other tests prove once in full: all clusters, v
 test-touched: setup ## Run those parts of the long ring whose code was changed in the last hours, as far as MINUTES go
 	@$(BIN)/python -m tests.touched --minutes $(MINUTES)
 
-breakages: setup ## Break the code in some sixty places, one after the other, and see that a test fails for each
+breakages: setup ## Break the code in some eighty places, one after the other, and see that a test fails for each
 	@$(BIN)/python -m tests.breakages.run
 
 check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tests
