@@ -19,6 +19,8 @@ from airflow_provider_kafka_spark.core.record_search import Records, Search
 
 #: Partitions that are read at once, so that what is fetched ahead stays below 64 MB.
 _AT_ONCE = 1_000
+#: A search with more reads than this is named in the log.
+SAID_AFTER = 8
 _SETTINGS = {
     "isolation.level": "read_uncommitted",
     "enable.partition.eof": True,
@@ -120,9 +122,18 @@ def _search(
     on_error: Callable[[str, KafkaSparkError], None],
 ) -> None:
     lost: set[str] = set()
+    rounds = 0
     while wanted := {
         p: reader.position for p, reader in readers.items() if reader.position is not None and p.topic not in lost
     }:
+        rounds += 1
+        if rounds == SAID_AFTER:
+            client.log.info(
+                "Records of %d partitions, such as %s, are searched by their timestamps; with large batches this may "
+                "take some seconds for each moment.",
+                len(wanted),
+                min(wanted),
+            )
         for p, records in _read(client, consumer, wanted, ends).items():
             if isinstance(records, KafkaSparkError):
                 on_error(p.topic, records)

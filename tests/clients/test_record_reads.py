@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from airflow_provider_kafka_spark.clients import record_reads
 from airflow_provider_kafka_spark.core import record_search
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
@@ -60,7 +61,11 @@ def test_a_marker_has_the_time_of_now_and_is_no_record(kafka: KafkaBroker, topic
 
 
 @pytest.mark.usefixtures("_walked")
-def test_a_time_in_the_future_is_passed_over_and_named(kafka: KafkaBroker, topic: TopicFactory) -> None:
+def test_a_time_in_the_future_is_passed_over_and_named(
+    kafka: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that takes long says so before it goes on."""
+    monkeypatch.setattr(record_reads, "SAID_AFTER", 1)
     name = topic(config=_TAKES_ANY_TIME)
     kafka.produce(name, [*records(range(3)), Record(value=b"v", timestamp=IN_MICROSECONDS), *records(range(3, 600))])
 
@@ -71,6 +76,7 @@ def test_a_time_in_the_future_is_passed_over_and_named(kafka: KafkaBroker, topic
     assert found.ahead == {p: (3, IN_MICROSECONDS)}
     # Another search would find the same as long as the log only grows, or could find another.
     assert found.unsettled == {(p, NOON + 500), (p, NOON + 600)}
+    assert f"Records of 1 partitions, such as {p}, are searched by their timestamps" in capsys.readouterr().out
 
 
 def test_what_a_topic_permits_is_credible(kafka: KafkaBroker, topic: TopicFactory) -> None:
