@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.sensors.offsets import KafkaTimestampReachedSe
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
+from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
@@ -93,10 +94,7 @@ def _compact(log: Log) -> None:
     late = _in_order(log.rng, log.written)
     begin_a_segment = [Record(key=b"at %d" % late, value=b"v", partition=p, timestamp=late) for p in (0, 1)]
     log.kafka.produce(log.name, begin_a_segment)
-    deadline = time.monotonic() + 60
-    while max(Counter((r.key, r.partition) for r in log.records()).values()) > 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: max(Counter((r.key, r.partition) for r in log.records()).values()) == 1, "the log is compacted")
 
 
 def _in_order(_: random.Random, place: float) -> int:

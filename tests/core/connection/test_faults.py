@@ -219,7 +219,6 @@ def test_other_failures_are_no_login_faults(text: str) -> None:
             'endpoint response',
             False,
         ),
-
         ("LoginException: Connection refused\nConnectException: Connection refused", True),
         ("KafkaException: javax.security.auth.login.LoginException\nLoginException\nPortUnreachableException", True),
         ("LoginException: Receive timed out\nSocketTimeoutException: Receive timed out", True),
