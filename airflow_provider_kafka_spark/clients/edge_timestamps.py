@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.clients.record_reads import run_searches
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.clients.record_reads import raise_error, run_searches
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.record_search import Records, sample
 
@@ -65,10 +64,6 @@ def _read(
     """The first so many records from each position on that are before the end; none of them is of an aborted
     transaction.
     """
-
-    def refuse(_: str, error: KafkaSparkError) -> None:
-        raise error
-
     samples = {(p, 0): sample(at, count) for p, at in positions.items()}
-    found = run_searches(client, samples, ends, refuse, **{"isolation.level": "read_committed"})
+    found = run_searches(client, samples, ends, raise_error, **{"isolation.level": "read_committed"})
     return {p: records for (p, _), records in found.items()}

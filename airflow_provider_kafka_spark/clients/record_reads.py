@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.record_search import Records, Search
 
 #: Partitions that are read at once, so that what is fetched ahead stays below 64 MB.
 _AT_ONCE = 1_000
-#: A search with more reads than this is named in the log.
+#: After so many reads, a search is named in the log.
 SAID_AFTER = 8
 _SETTINGS = {
     "isolation.level": "read_uncommitted",
@@ -66,6 +66,11 @@ def run_searches(
         return found
     finally:
         consumer.close()
+
+
+def raise_error(_: str, error: KafkaSparkError) -> None:
+    """The ``on_error`` of a caller that leaves no topic out."""
+    raise error
 
 
 class _PartitionReader(Generic[T]):

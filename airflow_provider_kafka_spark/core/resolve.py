@@ -76,12 +76,11 @@ def check_samples(samples: Mapping[TopicPartition, Sequence[int]], window: TimeW
     :raises PlanError: if far more of the planned records are outside of the window than inside.
     """
     times = [ms for of_partition in samples.values() for ms in of_partition]
-    inside = sum(window.has(ms) for ms in times)
-    outside = len(times) - inside
-    if outside >= max(_FEWEST_OUTSIDE, _FAR_MORE * inside):
+    outside = [ms for ms in times if not window.has(ms)]
+    if len(outside) >= max(_FEWEST_OUTSIDE, _FAR_MORE * (len(times) - len(outside))):
         raise PlanError(
             f"Most records of a window must have their time in it; of {len(times):,} that were read out of the planned "
-            f"offsets, {outside:,} have not, such as one of {iso(min(times))}. Nothing was written. "
+            f"offsets, {len(outside):,} have not, such as one of {iso(min(outside))}. Nothing was written. "
             "exact_window=False copies them all, so that consecutive windows still take every record once; "
             "exact_window=True leaves out those outside of the window; starting_offsets and ending_offsets cut a log "
             "without order."

@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.record_reader import read_range
+from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.record_search import credible_ahead_ms
 
@@ -83,7 +83,7 @@ class KafkaHook(KafkaClient):
             partitions,
             dict.fromkeys(wanted, timestamps),
             ahead_ms={name: credible_ahead_ms(config) for name, config in configs.items()},
-            on_error=_raise,
+            on_error=raise_error,
             retry_seconds=self.timeout,
         )
         return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs)
@@ -116,7 +116,3 @@ class KafkaHook(KafkaClient):
         """Brokers omit topics from their lists that the login may not see; a request by name returns the refusal."""
         for refusal in self.unauthorized_topics(names, operation).values():
             raise refusal
-
-
-def _raise(_: str, error: KafkaSparkError) -> None:
-    raise error

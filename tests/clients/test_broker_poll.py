@@ -17,9 +17,10 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 from airflow_provider_kafka_spark.clients import topic_offsets
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
-from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -131,13 +132,10 @@ def test_an_answer_without_an_offset_is_none(
 
     monkeypatch.setattr(hook.client, "list_offsets", lost_once)
 
-    def refuse(_: str, error: KafkaSparkError) -> None:
-        raise error
-
     with pytest.raises(BrokerUnavailableError, match="its leader went away"):
-        topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=refuse)
+        topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=raise_error)
     asked = 0
-    found = topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=refuse, retry_seconds=20)
+    found = topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=raise_error, retry_seconds=20)
     assert found.states == {p: PartitionState(0, 10, 10)}
     assert found.first_at[p, NOON + 5].offset == 5
     assert found.newest == {p: NOON + 9}
