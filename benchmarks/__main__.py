@@ -18,7 +18,19 @@ from benchmarks.machine import machine_lines, version_line
 from benchmarks.rounds import emit
 from benchmarks.table import Section
 
-MEASUREMENTS = ("bulk", "batches", "streams", "replay", "ranges", "audit", "yarn", "planning", "sensors", "triggerer")
+MEASUREMENTS = (
+    "bulk",
+    "batches",
+    "streams",
+    "replay",
+    "ranges",
+    "audit",
+    "yarn",
+    "planning",
+    "windows",
+    "sensors",
+    "triggerer",
+)
 #: Disk space for source, target and broker: for each record of the bulk copy, and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -121,7 +133,7 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported after the change of environment, which Airflow reads at import.
-    from benchmarks import audits, batches, bulk, planning, ranges, replay, sensors, streams, triggerer, yarn
+    from benchmarks import audits, batches, bulk, planning, ranges, replay, sensors, streams, triggerer, windows, yarn
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
@@ -132,6 +144,7 @@ def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callab
         "audit": lambda: audits.measure(options.records, options.rounds, folder),
         "yarn": lambda: yarn.measure(options.records, options.rounds, folder),
         "planning": lambda: planning.measure(options.rounds),
+        "windows": lambda: windows.measure(options.rounds),
         "sensors": lambda: sensors.measure(options.sensors, folder),
         "triggerer": lambda: triggerer.measure(options.sensors, folder),
     }

@@ -48,6 +48,9 @@ class Variables:
             raise TypeError("A variable is text.")
         self.values[key] = value
 
+    def delete(self, key: str) -> None:
+        self.values.pop(key, None)
+
     def keys(self, prefix: str | None = None) -> list[str]:
         return sorted(key for key in self.values if key.startswith(prefix or ""))
 

@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.record_search import Records, Search
+from airflow_provider_kafka_spark.core.record_search import Records, Search, Wanted
 
 #: Partitions that are read at once, so that what is fetched ahead stays below 64 MB.
 _AT_ONCE = 1_000
@@ -27,6 +27,9 @@ _SETTINGS = {
     # What retention has deleted since it was asked is not there.
     "auto.offset.reset": "earliest",
     "fetch.message.max.bytes": 65_536,
+    # Nothing is fetched ahead, since a search goes on elsewhere. What was would delay the next fetch by a second.
+    "queued.min.messages": 1,
+    "fetch.queue.backoff.ms": 10,
     # A fetch that waits at the end of one partition delays those of the others.
     "fetch.wait.max.ms": 10,
 }
@@ -55,7 +58,7 @@ def run_searches(
         by_partition.setdefault(p, {})[number] = search
     found: dict[tuple[TopicPartition, int], T] = {}
     readers = {p: _PartitionReader(p, of_partition, found) for p, of_partition in sorted(by_partition.items())}
-    waiting = [p for p, reader in readers.items() if reader.position is not None]
+    waiting = [p for p, reader in readers.items() if reader.wanted is not None]
     if not waiting:
         return found
     consumer = client.new_consumer(**{**_SETTINGS, **settings})
@@ -85,8 +88,8 @@ class _PartitionReader(Generic[T]):
         self._p, self._found = p, found
         self._searches = list(searches.items())
         self._reads: list[tuple[int, Records]] = []
-        #: From where to read next; None if all searches have ended.
-        self.position: int | None = None
+        #: What to read next; None if all searches have ended.
+        self.wanted: Wanted | None = None
         self._next(None)
 
     def add(self, position: int, records: Records) -> None:
@@ -98,16 +101,16 @@ class _PartitionReader(Generic[T]):
         while self._searches:
             number, search = self._searches[-1]
             try:
-                self.position = next(search) if records is None else search.send(records)
+                self.wanted = next(search) if records is None else search.send(records)
             except StopIteration as answer:
                 self._found[self._p, number] = answer.value
                 self._searches.pop()
                 records = None
                 continue
-            records = self._known(self.position)
+            records = self._known(self.wanted.position)
             if records is None:
                 return
-        self.position = None
+        self.wanted = None
 
     def _known(self, position: int) -> Records | None:
         i = bisect_right(self._reads, position, key=lambda read: read[0]) - 1
@@ -129,7 +132,7 @@ def _search(
     lost: set[str] = set()
     rounds = 0
     while wanted := {
-        p: reader.position for p, reader in readers.items() if reader.position is not None and p.topic not in lost
+        p: reader.wanted for p, reader in readers.items() if reader.wanted is not None and p.topic not in lost
     }:
         rounds += 1
         if rounds == SAID_AFTER:
@@ -144,24 +147,25 @@ def _search(
                 on_error(p.topic, records)
                 lost.add(p.topic)
             else:
-                readers[p].add(wanted[p], records)
+                readers[p].add(wanted[p].position, records)
 
 
 def _read(
     client: KafkaClient,
     consumer: confluent_kafka.Consumer,
-    positions: Mapping[TopicPartition, int],
+    wanted: Mapping[TopicPartition, Wanted],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Records | KafkaSparkError]:
     """The first records that come of each partition, from a position on; or why it may not be read."""
-    consumer.assign([confluent_kafka.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
+    consumer.assign([_place(p, at.position) for p, at in wanted.items()])
     found: dict[TopicPartition, list[tuple[int, int]]] = {}
     refused: dict[TopicPartition, Records | KafkaSparkError] = {}
-    missing, deadline = set(positions), time.monotonic() + client.timeout
+    missing, deadline = set(wanted), time.monotonic() + client.timeout
     while missing:
-        for message in next_messages(consumer, 0.2):
+        before = set(missing)
+        for message in next_messages(consumer, 0.2, max(wanted[p].count for p in missing)):
             topic, number, offset = message.topic(), message.partition(), message.offset()
-            if topic is None or number is None or (p := TopicPartition(topic, number)) not in positions:
+            if topic is None or number is None or (p := TopicPartition(topic, number)) not in before:
                 continue
             error = message.error()
             missing.discard(p)
@@ -171,12 +175,19 @@ def _read(
                 # A record without a time, or that cannot be read, has -1: it is no answer.
                 kind, ms = message.timestamp()
                 found.setdefault(p, []).append((offset or 0, ms if error is None and kind else -1))
+        if missing and (read := before - missing):
+            # What the client has fetched of them beside is not wanted: of a batch it fetches all records.
+            consumer.incremental_unassign([_place(p) for p in read])
         if missing and time.monotonic() > deadline:
             p = min(missing)
             raise BrokerUnavailableError(
-                f"The records of {p} from offset {positions[p]:,} on must be readable; none came within "
+                f"The records of {p} from offset {wanted[p].position:,} on must be readable; none came within "
                 f"{client.timeout:.0f} s (connection {client.conn_id!r}, {client.config.bootstrap_servers}). Is the "
                 "partition's leader up?"
             )
     # Records that came since the end was asked do not count.
-    return {p: [r for r in found.get(p, []) if r[0] < ends[p]] for p in positions} | refused
+    return {p: [r for r in found.get(p, []) if r[0] < ends[p]] for p in wanted} | refused
+
+
+def _place(p: TopicPartition, offset: int = confluent_kafka.OFFSET_INVALID) -> confluent_kafka.TopicPartition:
+    return confluent_kafka.TopicPartition(p.topic, p.partition, offset)

@@ -7,8 +7,8 @@ producer's clock is wrong. So the broker's answer is a candidate:
 1. If a record of a credible time lies there, it is the answer.
 2. Otherwise the records after it are read, up to :data:`MOST_WALKED`.
 3. Then a search by halves goes on to the end of the log, at positions that do not depend on the moment. In a log whose
-   times are in order it finds the first record. In any other one its answers still grow with the moment, as long as the
-   log does not change.
+   times are in order it finds the first record, unless over :data:`MOST_PASSED` records that are not credible are
+   before it. In any other one its answers still grow with the moment, as long as the log does not change.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from typing import TypeVar
 
 #: Records that are read one after the other before the search by halves: some 100 ms.
 MOST_WALKED = 10_000
+#: Records whose times are not credible that the search by halves passes over, one after the other, wherever it looks.
+#: After these it looks on at distances that double, so that a log that is full of them is not read to its end.
+MOST_PASSED = 10_000
+#: How many records are read at once, and the first of these distances.
+STEP = 1_000
 _LIMIT_SETTING, _LONGEST_MS = "message.timestamp.after.max.ms", 366 * 86_400_000
 #: How far a record's time may lie ahead of now and be credible, in ms: Kafka's own default of the setting (KIP-1030).
 AHEAD_MS = 3_600_000
@@ -41,10 +46,22 @@ class FoundRecord:
     ahead: tuple[int, int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a search wants to read.
+
+    :param position: the offset from which to read.
+    :param count: how many records are enough. A batch of the log may have ten thousand.
+    """
+
+    position: int
+    count: int
+
+
 T = TypeVar("T")
-#: A search in one partition. It yields the offset from which to read, and is sent some records from there on: at least
-#: one, unless there is none before the end.
-Search = Generator[int, Records, T]
+#: A search in one partition. It yields what it wants, and is sent records from that position on: at least one, unless
+#: there is none before the end.
+Search = Generator[Wanted, Records, T]
 
 
 def credible_ahead_ms(config: Mapping[str, str]) -> int:
@@ -68,7 +85,8 @@ def find_first(epoch_ms: int, candidate: int | None, end: int, limit_ms: int) ->
         return FoundRecord(None)
     position, walked, ahead = candidate, 0, None
     while walked < MOST_WALKED:
-        records = (yield position) if position < end else ()
+        # Mostly the broker's answer is the record, or the marker of a transaction before it.
+        records = (yield Wanted(position, MOST_WALKED - walked if walked else 1)) if position < end else ()
         for offset, ms in records:
             if offset < end and epoch_ms <= ms <= limit_ms:
                 return FoundRecord(offset, ahead is None, ahead)
@@ -88,7 +106,7 @@ def find_newest(ms: int, start: int, end: int, limit_ms: int) -> Search[int | No
     if ms <= limit_ms:
         return ms
     newest, position = None, max(start, end - MOST_WALKED)
-    while position < end and (records := (yield position)):
+    while position < end and (records := (yield Wanted(position, end - position))):
         newest = max([newest or 0, *(ms for _, ms in records if ms <= limit_ms)])
         position = records[-1][0] + 1
     return newest
@@ -98,7 +116,7 @@ def sample(positions: Sequence[int], count: int) -> Search[Records]:
     """Read the first so many records from each position on."""
     found: dict[int, int] = {}
     for position in positions:
-        found.update((yield position)[:count])
+        found.update((yield Wanted(position, count))[:count])
     return sorted(found.items())
 
 
@@ -121,13 +139,16 @@ def _by_halves(epoch_ms: int, low: int, end: int, limit_ms: int) -> Search[int |
 
 
 def _first_credible(position: int, end: int, limit_ms: int) -> Search[tuple[int, int | None]]:
-    """Offset and time of the first credible record from a position on; no time if there is none before the end."""
-    while position < end:
-        records = yield position
+    """Offset and time of the first credible record from a position on, or of a later one if over :data:`MOST_PASSED` of
+    other times are before it; no time if none was found before the end.
+    """
+    passed, distance, count = 0, 0, 1
+    while position < end and (records := (yield Wanted(position, count))):
         for offset, ms in records:
             if offset < end and ms <= limit_ms:
                 return offset, ms
-        if not records:
-            break
-        position = records[-1][0] + 1
+        passed, position, count = passed + len(records), records[-1][0] + 1, STEP
+        if passed >= MOST_PASSED:
+            distance = distance * 2 or STEP
+            position += distance
     return end, None

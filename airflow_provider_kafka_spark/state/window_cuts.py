@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
 
 from airflow.sdk import Variable
@@ -23,13 +25,23 @@ log = logging.getLogger(__name__)
 
 _VERSION = 1
 _MOMENT = re.compile(r"[0-9]{1,15}")
+#: How long a planner waits after it has kept a cut, before it takes what is kept.
+SETTLING_SECONDS = 1.0
+#: How many old cuts a planner forgets at most.
+_FORGOTTEN_AT_ONCE = 5
 
 
 class WindowCuts:
     """The cuts of the windows of one task, whatever run they belong to.
 
-    A planner reads what is kept, searches, keeps what can change, reads again and uses that. Two that do it in the same
-    moment use what was written last, unless one has read before the other wrote.
+    Variables have no compare-and-set, so planners agree by time. Each of them:
+
+    1. reads what is kept, after it has searched the log;
+    2. keeps what it decides, where nothing is kept and the answer can change;
+    3. waits for :data:`SETTLING_SECONDS`, reads again, and uses that.
+
+    Who sees nothing kept in step 1 has written before another one, who wrote earlier, reads in step 3, as long as step
+    2 takes less than the wait (Fischer's mutual exclusion). One that took longer says so.
 
     :param task_id: of the operator.
     :param selection: connection and topics, as JSON: windows of others are cut by themselves.
@@ -48,6 +60,7 @@ class WindowCuts:
         :raises ProtocolError: if somebody has changed a variable to what it cannot be.
         :raises PlanError: if windows overlap by what was decided.
         """
+        started = time.monotonic()
         kept = self._load(moments)
         decided, to_keep = decide(cluster, partitions, moments, kept)
         if not to_keep:
@@ -57,14 +70,36 @@ class WindowCuts:
             value = json.dumps(encode(kept.get(at, WindowCut()).with_cuts(offsets, cluster), _VERSION))
             Variable.set(f"{self._prefix}{at}", value, description=f"Where windows end and begin at {iso(at)}.")
             log.info("Where windows are cut at %s is kept in the variable %s%d.", iso(at), self._prefix, at)
+        if (seconds := time.monotonic() - started) > SETTLING_SECONDS > 0:
+            log.warning(
+                "Airflow needed %.1f s to keep a cut of windows. A window beside this one that was planned meanwhile "
+                "may use another cut: compare the ranges of both.",
+                seconds,
+            )
+        time.sleep(SETTLING_SECONDS)
+        self._forget(cluster)
         return decide(cluster, partitions, moments, self._load(moments))[0]
+
+    def _forget(self, cluster: ClusterState) -> None:
+        """Delete the oldest cuts: those before one up to which retention has deleted all records."""
+        for at, following in pairwise(self._kept()[: _FORGOTTEN_AT_ONCE + 1]):
+            offsets, later = (self._read(f"{self._prefix}{moment}").valid(cluster) for moment in (at, following))
+            gone = [p for p in offsets if p in later and later[p] <= cluster.partition(p).log_start]
+            if not gone or len(gone) < len(offsets):
+                return
+            Variable.delete(f"{self._prefix}{at}")
+            log.info("The cut of windows at %s is forgotten: the log begins later.", iso(at))
 
     def _load(self, moments: Sequence[int]) -> dict[int, WindowCut]:
         """What is kept at these moments, and at the nearest ones."""
-        names = (name.removeprefix(self._prefix) for name in Variable.keys(self._prefix))
-        found = sorted(int(text) for text in names if _MOMENT.fullmatch(text))
+        found = self._kept()
         first, end = bisect_left(found, moments[0]), bisect_right(found, moments[-1])
         return {at: self._read(f"{self._prefix}{at}") for at in found[max(0, first - 1) : end + 1]}
+
+    def _kept(self) -> list[int]:
+        """The moments of all that is kept, in order."""
+        names = (name.removeprefix(self._prefix) for name in Variable.keys(self._prefix))
+        return sorted(int(text) for text in names if _MOMENT.fullmatch(text))
 
     @staticmethod
     def _read(name: str) -> WindowCut:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_provider_kafka_spark.core import record_search
 from airflow_provider_kafka_spark.core.record_search import FoundRecord, find_first
 
-LIMIT = 1_000
+LIMIT = 100_000
 NEVER = 10**15
 
 
@@ -37,11 +38,12 @@ class Log:
         """The answer, and where was read."""
         search, read = find_first(epoch_ms, self.broker_s_answer(epoch_ms), len(self.entries), LIMIT), []
         try:
-            position = next(search)
+            wanted = next(search)
             while True:
-                read.append(position)
-                rest = [(i, self.entries[i][0]) for i in range(position, len(self.entries)) if self.entries[i][1]]
-                position = search.send(rest[: self.reads])
+                read.append(wanted.position)
+                places = (i for i in range(wanted.position, len(self.entries)) if self.entries[i][1])
+                records = [(i, self.entries[i][0]) for i in islice(places, min(self.reads, wanted.count))]
+                wanted = search.send(records)
         except StopIteration as answer:
             return answer.value, read
 
@@ -62,7 +64,7 @@ def walked(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @settings(max_examples=150)
-@given(log=LOGS, more=entries(st.integers(0, 2 * LIMIT)), epoch_ms=st.integers(0, 110))
+@given(log=LOGS, more=entries(st.integers(0, 2_000)), epoch_ms=st.integers(0, 110))
 def test_a_settled_answer_is_the_first_record_and_stays_it_while_the_log_grows(log, more, epoch_ms):
     found, _ = log.search(epoch_ms)
     if found.is_settled:
@@ -94,12 +96,19 @@ def test_in_order_of_time_every_answer_is_the_first_record(log, ms, epoch_ms):
 
 
 @settings(max_examples=150)
-@given(log=LOGS, moments=st.lists(st.integers(0, 110), min_size=2, max_size=6))
-def test_a_search_by_halves_gives_answers_that_grow_with_the_moment(log, moments, walked):
+@given(
+    log=LOGS,
+    moments=st.lists(st.integers(0, 110), min_size=2, max_size=6),
+    passed=st.sampled_from([0, 2, record_search.MOST_PASSED]),
+)
+def test_a_search_by_halves_gives_answers_that_grow_with_the_moment(log, moments, passed, walked):
     if walked == 3:
         # A record that one of them finds at once may lie before what another one finds by halves.
         return
-    ends = [log.search(at)[0].offset for at in sorted(moments)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_search, "MOST_PASSED", passed)
+        patch.setattr(record_search, "STEP", 2)
+        ends = [log.search(at)[0].offset for at in sorted(moments)]
     numbers = [len(log.entries) if end is None else end for end in ends]
     assert numbers == sorted(numbers)
 
@@ -110,3 +119,16 @@ def test_a_long_log_is_read_at_few_places(walked):
     found, read = log.search(700)
     assert found == FoundRecord(700, is_settled=walked > 900)
     assert len(read) <= (walked + 900 // 5 if walked > 900 else 16)
+
+
+def test_a_log_full_of_times_that_are_not_credible_is_not_read_to_its_end(walked):
+    """Nor is what follows them left out."""
+    never = Log(((NEVER, True),) * 40_000, reads=10_000)
+    with_some = Log((*never.entries, *((i, True) for i in range(90_000))), reads=10_000)
+
+    found, read = never.search(5)
+    after, read_too = with_some.search(80_000)
+
+    assert found == FoundRecord(None, ahead=found.ahead)
+    assert after.offset == 120_000
+    assert len(read) + len(read_too) < 600

@@ -114,4 +114,5 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     """Airflow's variables, in which cuts between windows are kept."""
     variables = Variables()
     monkeypatch.setattr(window_cuts, "Variable", variables)
+    monkeypatch.setattr(window_cuts, "SETTLING_SECONDS", 0.0)
     return variables

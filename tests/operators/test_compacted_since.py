@@ -1,0 +1,59 @@
+"""What results say is taken for what it was, where logs were compacted since."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import task_context
+from tests.waiting import until
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
+
+
+def _compact(kafka: KafkaBroker, name: str) -> None:
+    """Of each key, only its last record is left; a record of another key begins a segment."""
+    kafka.produce(name, [Record(b"last", b"v")])
+    until(lambda: max(Counter(r.key for r in kafka.consume(name)).values()) == 1, "the log is compacted")
+
+
+def run(operator: Any) -> dict[str, Any]:
+    return operator.execute(task_context())
+
+
+@pytest.mark.usefixtures("in_process_spark")
+@pytest.mark.parametrize("provenance", ["headers", "segments"])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_what_was_compacted_since_is_neither_missing_nor_invented(
+    kafka: KafkaBroker, topic: TopicFactory, provenance: str, side: str
+) -> None:
+    """Three of ten records are left. An audit, a replay of the result and a copy by an older plan say what is there."""
+    source = topic(suffix="source", config=COMPACTED if side == "source" else {})
+    target = topic(suffix="target", config=COMPACTED if side == "target" else {})
+    kafka.produce(source, [Record(b"k%d" % (i % 3), b"%d" % i) for i in range(10)])
+    layout: dict[str, Any] = {"target_topic": target, "provenance": provenance, "preserve_partition": True}
+    elsewhere = {**layout, "target_topic": topic(suffix="elsewhere")}
+    plan = run(KafkaToKafkaBatchOperator(task_id="plan", topics=[source], plan_only=True, **elsewhere))
+    copied = run(KafkaToKafkaBatchOperator(task_id="copy", topics=[source], **layout))
+    _compact(kafka, source if side == "source" else target)
+
+    audit = run(AuditReplayOperator(task_id="audit", of=copied, fail_on_finding=False))
+    by_plan = run(KafkaToKafkaBatchOperator(task_id="by_plan", plan=plan, **elsewhere))
+    replayed = run(ReplayOffsetRangesOperator(task_id="replay", offset_ranges=copied, **elsewhere))
+
+    # Headers and segments tell of records that their source has no more.
+    assert (audit["once"], audit["unknown"]) == ((10, 0) if side == "source" else (3, 7))
+    assert audit["doubled"] == audit["missing"] == audit["different"] == 0
+    left = [b"7", b"8", b"9"] if side == "source" else [b"%d" % i for i in range(10)]
+    for result in (by_plan, replayed):
+        assert (result["records_written"], result["gaps"]) == (len(left), 10 - len(left))
+    assert [r.value for r in kafka.consume(elsewhere["target_topic"])] == left * 2
