@@ -16,6 +16,8 @@ from airflow_provider_kafka_spark.core.provenance import SourcePlace
 
 #: Offsets of a target partition that are read at first, and at most.
 FIRST_BLOCK, LARGEST_BLOCK = 1_000, 1_000_000
+#: The place of a group that is further on the target than on the source.
+AHEAD = "ahead"
 #: Gaps of the source with fewer offsets between them are read in one go.
 _NEAR = 5_000
 
@@ -47,7 +49,7 @@ class TargetPosition:
 
     :param offset: what is committed.
     :param at: ``record`` that the group has not consumed; ``end``: after the last record of the copies; ``start`` of a
-        partition to which nothing was copied.
+        partition to which nothing was copied; :data:`AHEAD`: where the target's group is already.
     :param seen_again: records at or after ``offset`` that the group has consumed on the source.
     :param passed_over: records of others, as far as they were read, before ``offset``.
     """
@@ -57,6 +59,15 @@ class TargetPosition:
     at: str
     seen_again: int
     passed_over: int
+
+    def at_least(self, own: int | None, state: PartitionState) -> TargetPosition:
+        """This place, or the group's own offset there, if that is ahead and not beyond the end.
+
+        Consumers of the target have moved the group on, which the source's group does not know.
+        """
+        if own is None or not self.offset < own <= state.high_watermark:
+            return self
+        return TargetPosition(self.partition, own, AHEAD, 0, 0)
 
 
 @dataclass

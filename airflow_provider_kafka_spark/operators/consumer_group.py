@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.clients.group_translation import translate
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.errors import DataLossError, GroupOffsetsError, TargetError, TargetRecreatedError
-from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation, SourcePosition, TargetPosition
+from airflow_provider_kafka_spark.core.group_offsets import AHEAD, GroupTranslation, SourcePosition, TargetPosition
 from airflow_provider_kafka_spark.core.mapped_copies import MappedCopy, copies_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, is_topic_name
 from airflow_provider_kafka_spark.core.parameters import (
@@ -67,6 +67,8 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         ``"dag_id.task_id"`` for the newest result of that task. (templated)
     :param fail_on_data_loss: fail if a record that the source has and the group has not consumed is not in the target;
         otherwise the result counts them. (templated)
+    :param move_back: also move the target's group where its own offset is ahead of the translated one; otherwise it
+        stays there. (templated)
     :param plan_only: return the offsets, commit nothing. (templated)
     :param kafka_timeout: seconds for each request to a broker. (templated)
     """
@@ -81,6 +83,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         "topic_map",
         "of",
         "fail_on_data_loss",
+        "move_back",
         "plan_only",
         "kafka_timeout",
     )
@@ -99,6 +102,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         topic_map: dict[str, str] | None = None,
         of: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None = None,
         fail_on_data_loss: bool = True,
+        move_back: bool = False,
         plan_only: bool = False,
         kafka_timeout: float = 30.0,
         **kwargs: Any,
@@ -113,6 +117,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         self.topic_map = topic_map
         self.of = of
         self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
+        self.move_back = given_flag(move_back, "move_back")
         self.plan_only = given_flag(plan_only, "plan_only")
         self.kafka_timeout = kafka_timeout
 
@@ -165,6 +170,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
                 f"target_topic must be the name of a topic, such as 'orders_v2'; got {self.target_topic!r}."
             )
         self.fail_on_data_loss = flag(self.fail_on_data_loss, "fail_on_data_loss")
+        self.move_back = flag(self.move_back, "move_back")
         self.plan_only = flag(self.plan_only, "plan_only")
         self.kafka_timeout = check_seconds(self.kafka_timeout, "kafka_timeout")
 
@@ -207,7 +213,10 @@ class TranslateGroupOffsetsOperator(BaseOperator):
             translations.append(translation)
         positions = [position for translation in translations for position in translation.positions()]
         old = target_group.committed([p.partition for p in positions])
+        if not self.move_back:
+            positions = [p.at_least(old.get(p.partition), of_target.partition(p.partition)) for p in positions]
         warnings += _warnings_of_targets(positions, of_target)
+        warnings += _warnings_of_kept(positions, target_group.group_id)
         warnings += _warnings_of_replaced(positions, old, target_group.group_id)
         move = _Move(
             group_id=self.group_id,
@@ -445,6 +454,16 @@ def _warnings_of_targets(positions: Sequence[TargetPosition], cluster: ClusterSt
         elif p.at == "start" and cluster.partition(p.partition).last_stable > p.offset:
             warnings.append(f"{p.partition} has only records that no copy has written; the group will see all of them")
     return warnings
+
+
+def _warnings_of_kept(positions: Sequence[TargetPosition], group_id: str) -> list[str]:
+    kept = [f"{p.partition} at {p.offset:,}" for p in positions if p.at == AHEAD]
+    if not kept:
+        return []
+    return [
+        f"The group {group_id!r} is ahead on the target of what it has consumed on the source, and stays there: "
+        f"{', '.join(kept[:_MAX_SHOWN])}{' and others' if len(kept) > _MAX_SHOWN else ''}. move_back=True moves it back"
+    ]
 
 
 def _warnings_of_replaced(

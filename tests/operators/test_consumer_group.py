@@ -214,22 +214,42 @@ def test_a_forged_or_broken_header_is_no_copy(scene: Scene) -> None:
 def test_a_plan_commits_nothing_and_a_move_says_where_the_group_was(scene: Scene) -> None:
     scene.ready(6, 4)
     other = f"{scene.group}-v2"
-    scene.commit({0: 5}, topic=scene.target, group=other)
+    scene.commit({0: 3}, topic=scene.target, group=other)
 
     plan = scene.translate(target_group_id=other, plan_only="true")
     before = scene.committed(other)
     result = scene.translate(target_group_id=other)
 
     assert (plan["state"], plan["warnings"][-1]) == ("planned", PLAN_ONLY)
-    assert before == {0: 5}
+    assert before == {0: 3}
     assert plan["partitions"] == result["partitions"]
     assert result["warnings"] == [
-        f"The group {other!r} has offsets on the target already, which are replaced: {scene.target}[0] from 5 to 4"
+        f"The group {other!r} has offsets on the target already, which are replaced: {scene.target}[0] from 3 to 4"
     ]
-    assert [(p["old"], p["new"]) for p in result["partitions"]] == [(5, 4), (None, 0)]
+    assert [(p["old"], p["new"]) for p in result["partitions"]] == [(3, 4), (None, 0)]
     assert scene.committed(other) == {0: 4, 1: 0}
     assert scene.committed() == {}
     assert scene.translate(target_group_id=other)["partitions"][0]["old"] == 4
+
+
+def test_a_group_that_consumes_at_the_target_is_not_moved_back(scene: Scene) -> None:
+    """As by a DAG that runs again after the cut over. An offset beyond the end is none."""
+    scene.ready(6, 4)
+    scene.translate()
+    scene.commit({0: 6, 1: 99}, topic=scene.target)
+
+    again = scene.translate()
+    kept = scene.committed()
+    back = scene.translate(move_back="true")
+
+    assert [(p["old"], p["new"], p["at"], p["seen_again"]) for p in again["partitions"]] == [
+        (6, 6, "ahead", 0),
+        (99, 0, "start", 0),
+    ]
+    assert f"stays there: {scene.target}[0] at 6. move_back=True" in again["warnings"][0]
+    assert kept == {0: 6, 1: 0}
+    assert back["partitions"][0]["new"] == 4
+    assert scene.committed() == {0: 4, 1: 0}
 
 
 def test_a_partition_without_a_commit_counts_as_not_consumed(scene: Scene) -> None:
