@@ -270,6 +270,7 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
         "The DAG was paused, or failed, for longer than the retention.",
         "The topic was deleted and recreated, so that its offsets begin again.",
         "Ranges of another task's result are of a topic that was recreated, or of another cluster.",
+        "An unclean leader election cut the log: a replica that lacked records became the leader.",
     ),
     "OpenTransactionError": (
         "A producer is still writing its transaction.",

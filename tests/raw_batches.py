@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +52,26 @@ def log_of(broker: KafkaBroker, topic: str) -> Path:
 def raw_batches(broker: KafkaBroker, topic: str) -> list[RawBatch]:
     """Those with records, of the first partition, in order."""
     return list(_parsed(log_of(broker, topic).read_bytes()))
+
+
+def cut_after(broker: KafkaBroker, batches: Mapping[str, int]) -> None:
+    """Leave so many batches of each topic's first partition, as an unclean election does: the next leader has another
+    epoch.
+
+    :param broker: of the test's own; it is killed and started again.
+    """
+    logs = {topic: log_of(broker, topic) for topic in batches}
+    broker.kill()
+    for topic, log in logs.items():
+        sizes = [len(batch) for batch in _batches(log.read_bytes())]
+        with log.open("r+b") as file:
+            file.truncate(sum(sizes[: batches[topic]]))
+        # The broker makes them anew. By those below it knows how far it has written, and how far that was replicated.
+        for other in (*log.parent.glob("*.*index"), *log.parent.glob("*.snapshot")):
+            other.unlink()
+        for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+            (log.parent.parent / name).unlink(missing_ok=True)
+    broker.restart()
 
 
 def make_strange(log: Path, *, first_time: int, names: dict[bytes, bytes]) -> None:

@@ -150,7 +150,7 @@ def read_offsets(
     return TopicOffsets(
         now_ms,
         {
-            p: PartitionState(start[p].offset, stable[p].offset, end[p].offset)
+            p: PartitionState(start[p].offset, stable[p].offset, end[p].offset, _epoch_of(end[p]))
             for p in partitions
             if p.topic not in lost
         },
@@ -171,3 +171,8 @@ def _offset_of(client: KafkaClient, future: Future[ListOffsetsResultInfo], p: To
             "again."
         ) from KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     return answer
+
+
+def _epoch_of(answer: ListOffsetsResultInfo) -> int | None:
+    epoch = answer.leader_epoch
+    return None if epoch is None or epoch < 0 else int(epoch)

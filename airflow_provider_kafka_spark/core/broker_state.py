@@ -26,11 +26,13 @@ class PartitionState:
     :param last_stable: end for a ``read_committed`` reader: the first offset of the oldest open transaction. Asked for
         last, it may be ahead of the high watermark.
     :param high_watermark: end for a ``read_uncommitted`` reader.
+    :param leader_epoch: counts the partition's leaders; None if the broker does not say it.
     """
 
     log_start: int
     last_stable: int
     high_watermark: int
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class ClusterState:
     :param unsettled: the answers of ``first_at`` that can be others later, although the log only grows.
     :param ahead: of a partition, offset and time in ms of a record whose time is too far in the future to be credible.
     :param cuts: where windows are cut, if that was decided; see :mod:`~airflow_provider_kafka_spark.core.window_cuts`.
+    :param cut_at: where logs were cut of which it was known that they had reached further; see
+        :mod:`~airflow_provider_kafka_spark.core.log_ends`.
     :param now_ms: when this was fetched, in ms since 1970.
     """
 
@@ -68,6 +72,7 @@ class ClusterState:
     unsettled: frozenset[tuple[TopicPartition, int]] = frozenset()
     ahead: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     cuts: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    cut_at: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicState:
         """:raises UnknownTopicError: if the cluster has no such topic."""

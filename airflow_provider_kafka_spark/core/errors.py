@@ -232,7 +232,7 @@ class TopicRecreatedError(PlanError):
 
 
 class DataLossError(PlanError):
-    """Requested records are no longer available: they aged out, or the topic was deleted or recreated.
+    """Requested records are no longer available: they aged out, the topic was deleted or recreated, or its log was cut.
 
     Clear the task to plan again, or pass ``fail_on_data_loss=False`` to copy what is left. The result then names the
     gap.

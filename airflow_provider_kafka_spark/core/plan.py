@@ -13,7 +13,8 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, TargetError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics, recreated, standard_id
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
@@ -85,6 +86,7 @@ class ReplayPlan:
     :param ranges: what is read, sorted; empty ranges stand for partitions without requested records.
     :param missing: requested offsets that the broker no longer has.
     :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
+    :param reached: how far the source's logs reached at planning time, at least.
     :param partition_counts: number of partitions of each source topic at planning time.
     :param target_ends: end offset of each target partition at planning time. Earlier records are not from this run.
     :param target_ids: id of each target topic at planning time, if the broker returns it.
@@ -99,6 +101,7 @@ class ReplayPlan:
     ranges: OffsetRanges
     missing: tuple[MissingRange, ...] = ()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    reached: LogEnds = field(default_factory=LogEnds)
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     target_ids: Mapping[str, str] = field(default_factory=dict)
@@ -168,14 +171,22 @@ class ReplayPlan:
         }
         return {name: value for name, value in known.items() if value}
 
-    def losses(self, cluster: ClusterState, rules: ReadRules) -> tuple[MissingRange, ...]:
+    def losses(
+        self, cluster: ClusterState, rules: ReadRules, cuts: Mapping[TopicPartition, int]
+    ) -> tuple[MissingRange, ...]:
         """What of this plan can no longer be read, since its topics hold other records at the same offsets now.
 
         How much of it was delivered is not known, so the ranges are empty.
 
+        :param cuts: where logs were cut that reached further.
         :raises DataLossError: if there is any, and it is not permitted.
         """
-        changes = self._changes_of_source(cluster)
+        of_topics, planned = self._changes_of_source(cluster), self.ranges.without_empty()
+        changes = {r: of_topics[r.topic] for r in planned if r.topic in of_topics} or {
+            r: f"the log of {r.topic_partition} was cut at {cut} by an unclean leader election"
+            for r in planned
+            if (cut := cuts.get(r.topic_partition)) is not None and cut < r.until_offset
+        }
         if changes and rules.fail_on_data_loss:
             raise DataLossError(
                 f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold "
@@ -185,22 +196,22 @@ class ReplayPlan:
         return tuple(
             MissingRange(
                 OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
-                f"{changes[r.topic]}; what an earlier try had not copied up to offset {r.until_offset} is gone",
+                f"{reason}; what an earlier try had not copied up to offset {r.until_offset} is gone",
                 self.topic_ids.get(r.topic, ""),
             )
-            for r in self.ranges.without_empty()
-            if r.topic in changes
+            for r, reason in changes.items()
         )
 
-    def after_job(self, cluster: ClusterState, rules: ReadRules) -> ReplayPlan:
+    def after_job(self, cluster: ClusterState, rules: ReadRules, cuts: Mapping[TopicPartition, int]) -> ReplayPlan:
         """This plan when its job has ended, with the missing ranges if loss is permitted.
 
         :param cluster: the source after the job.
+        :param cuts: where logs were cut that reached further.
         :raises DataLossError: if the job read other records than planned, as for :meth:`losses`.
         """
         # A topic that was deleted after the job had read it has no id to compare.
         known = {name: topic_id for name, topic_id in self.topic_ids.items() if name in cluster.topics}
-        lost = replace(self, topic_ids=known).losses(cluster, rules)
+        lost = replace(self, topic_ids=known).losses(cluster, rules, cuts)
         return replace(self, missing=(*self.missing, *lost))
 
     def _changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
@@ -345,6 +356,7 @@ def make_plan(
         ranges=resolved.ranges,
         missing=resolved.missing,
         topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
+        reached=LogEnds.of(resolved.ranges.without_empty(), source),
         partition_counts=counts,
         target_ends=ends,
         target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},

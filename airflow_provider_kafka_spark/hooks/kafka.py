@@ -8,11 +8,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
 from airflow_provider_kafka_spark.clients.record_reader import read_range
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
+from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.record_search import credible_ahead_ms
 
@@ -87,6 +89,17 @@ class KafkaHook(KafkaClient):
             retry_seconds=self.timeout,
         )
         return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs)
+
+    def cuts(self, ends: LogEnds, cluster: ClusterState | None = None) -> dict[TopicPartition, int]:
+        """Where logs were cut since they had reached these ends. Only those are asked that have another leader now.
+
+        :param cluster: their state now, if it is known.
+        :raises BrokerUnavailableError: if a broker does not answer within the time-out.
+        :raises BrokerAuthorizationError: if the login may not read a topic.
+        """
+        if not ends.offsets:
+            return {}
+        return find_cuts(self, ends.changed(cluster or self.state({p.topic for p in ends.offsets})))
 
     def count_records(self, ranges: OffsetRanges, *, read_committed: bool = True) -> dict[OffsetRange, int]:
         """Count the records in ranges by reading all of them.

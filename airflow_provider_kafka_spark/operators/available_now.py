@@ -371,6 +371,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         times = timestamps_in(start) if isinstance(start, Bound) else ()
         cluster = attempt.source.state((selected | known) & existing, times)
+        if checkpoint is not None and checkpoint.manifest is not None:
+            cluster = replace(cluster, cut_at=attempt.source.cuts(checkpoint.manifest.reached, cluster))
         if isinstance(start, GroupStart):
             group, name = ConsumerGroup(attempt.source, start.group_id), _start_name(reset)
             begin = start.bound(group.committed(selection.partitions(cluster)), name) if begins else None
@@ -483,7 +485,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         stream_id, plan, rules = stream_plan.manifest.stream_id, planned.plan, planned.rules
         after = attempt.source.state({p.topic for p in finished} & attempt.source.topic_names())
         if stream_plan.has_work:
-            plan = plan.after_job(after, rules)
+            plan = plan.after_job(after, rules, attempt.source.cuts(plan.reached, after))
         lags = lag_of(finished, after, rules)
         committed = None if group is None else group.commit(finished)
         finished_before = store.finished_before(stream_id, plan.ranges)

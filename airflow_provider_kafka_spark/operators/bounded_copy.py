@@ -30,7 +30,7 @@ from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobSt
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.ledger import plan_picture
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import (
     MISSING_ONLY,
     flag,
@@ -329,9 +329,10 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             transform = self._transform(attempt.parameters)
         else:
             transform = attempt.parameters.transform(*approved.origin.window)
-        resolved, target = self._resolved_plan(attempt, state, rules)
+        cuts = attempt.source.cuts(state.reached)
+        resolved, target = self._resolved_plan(attempt, state, rules, cuts)
         transform = transform.of_topics({r.topic for r in resolved.ranges})
-        state, plan = store.for_plan(state, resolved, transform)
+        state, plan = store.for_plan(state, resolved, transform, cuts)
         state = replace(state, instance=state.instance or self._instance(attempt.context, state.item))
         # Only the new one: the table below has all.
         for warning in plan.warnings[len(resolved.warnings) :]:
@@ -369,13 +370,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             audit_from=_audit_from(target, state, plan),
         )
 
-    def _resolved_plan(self, attempt: Attempt, state: RunState, rules: ReadRules) -> tuple[ReplayPlan, ClusterState]:
+    def _resolved_plan(
+        self, attempt: Attempt, state: RunState, rules: ReadRules, cuts: Mapping[TopicPartition, int]
+    ) -> tuple[ReplayPlan, ClusterState]:
         """The plan of an earlier try while it is valid, or else a new one; and the target's cluster."""
         earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
         if earlier is not None:
             check_topics(attempt.source, earlier.topic_ids, "READ")
             source = attempt.source.state(earlier.topic_ids)
-            lost = earlier.losses(source, rules)
+            lost = earlier.losses(source, rules, cuts)
             if not lost and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
                 new = self._new_targets.planned(attempt, earlier.target.routes(earlier.topic_ids), source, target)

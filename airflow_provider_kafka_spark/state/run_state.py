@@ -24,7 +24,8 @@ from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, enco
 from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, RemoteJob
@@ -145,6 +146,7 @@ class RunState:
     :param target_ids: ids of these target topics.
     :param application_id: of the latest try that was seen to start.
     :param remote: the latest submission, if its driver may outlive the worker, and nobody has judged its report.
+    :param reached: how far the source's logs reached by all plans that were submitted.
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
         none.
     :param fingerprint: of source, transformation and target, over all submissions; see
@@ -169,6 +171,7 @@ class RunState:
     plan: ReplayPlan | None = None
     target_ends: Mapping[str, Mapping[int, int]] | None = None
     target_ids: Mapping[str, str] = field(default_factory=dict)
+    reached: LogEnds = field(default_factory=LogEnds)
     submitted_at_ms: int | None = None
     application_id: str | None = None
     remote: RemoteJob | None = None
@@ -292,16 +295,20 @@ class RunStateStore:
             return state
         return replace(state, plan=ReplayPlan.from_dict(plan))
 
-    def for_plan(self, state: RunState, plan: ReplayPlan, transform: Transform) -> tuple[RunState, ReplayPlan]:
+    def for_plan(
+        self, state: RunState, plan: ReplayPlan, transform: Transform, cuts: Mapping[TopicPartition, int]
+    ) -> tuple[RunState, ReplayPlan]:
         """The state for this plan; and the plan, with a warning if earlier deliveries do not count.
 
-        Records of another source or with other expressions do not count for this plan: otherwise records with the same
-        offsets would not be copied.
+        Records of another source, of a log that was cut since, or with other expressions do not count for this plan:
+        otherwise records with the same offsets would not be copied.
 
         :param transform: how each record is changed.
+        :param cuts: where logs were cut since that had reached further.
         """
         fingerprint = plan.fingerprint(asdict(transform))
         changed = fingerprint_changes(state.fingerprint, fingerprint)
+        changed += [f"the log of {p}, which was cut at {offset}" for p, offset in sorted(cuts.items())]
         if not changed:
             return replace(state, fingerprint={**state.fingerprint, **fingerprint}), plan
         # The earlier try's application may still run, and is waited for.
@@ -342,6 +349,7 @@ class RunStateStore:
                 submission=number,
                 untrusted_until=state.untrusted_until if delivery == EXACTLY_ONCE else number,
                 plan=plan,
+                reached=state.reached.and_later(plan.reached),
                 target_ends=plan.target_ends if is_first else state.target_ends,
                 target_ids=plan.target_ids if is_first else state.target_ids,
                 submitted_at_ms=now_ms if state.submitted_at_ms is None else state.submitted_at_ms,

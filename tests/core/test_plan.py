@@ -258,7 +258,7 @@ def test_other_records_at_the_same_offsets_are_data_loss(
 ) -> None:
     """The message names the topic or the connection, and both ids."""
     with refuses(DataLossError, *fragments, "Clear the task"):
-        _plan(topic_ids=planned_ids).losses(now, ReadRules())
+        _plan(topic_ids=planned_ids).losses(now, ReadRules(), {})
 
 
 def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
@@ -269,7 +269,7 @@ def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
     )
     now = _cluster(_topic("orders", topic_id="id-9"), _topic("stock", topic_id="id-2"))
 
-    (lost,) = plan.losses(now, ReadRules(fail_on_data_loss=False))
+    (lost,) = plan.losses(now, ReadRules(fail_on_data_loss=False), {})
 
     assert lost.offset_range == OffsetRange("orders", 0, 3, 3)
     for fragment in ("recreated", "id-1", "id-9", "up to offset 1000"):
@@ -286,13 +286,30 @@ def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
 )
 def test_an_unchanged_topic_is_no_loss(planned_ids: dict[str, str], topic_id: str | None) -> None:
     """Only another id is proof."""
-    assert _plan(topic_ids=planned_ids).losses(_cluster(_topic("orders", topic_id=topic_id)), ReadRules()) == ()
+    assert _plan(topic_ids=planned_ids).losses(_cluster(_topic("orders", topic_id=topic_id)), ReadRules(), {}) == ()
+
+
+def test_a_log_that_was_cut_below_the_plan_is_data_loss() -> None:
+    """Before a retry and after the job; a cut behind the plan takes nothing from it."""
+    plan = _plan(ranges=OffsetRanges.parse(["orders:0:3:10", "orders:1:0:10"]), topic_ids={"orders": "id-1"})
+    now, (p, q) = _cluster(_topic("orders", topic_id="id-1")), (TopicPartition("orders", i) for i in (0, 1))
+    permitted = ReadRules(fail_on_data_loss=False)
+
+    for check in (plan.losses, plan.after_job):
+        with refuses(
+            DataLossError, "the log of orders[0] was cut at 9 by an unclean leader election", "Clear the task"
+        ):
+            check(now, ReadRules(), {p: 9, q: 10})
+    (lost,) = plan.after_job(now, permitted, {p: 9, q: 10}).missing
+
+    assert (lost.offset_range, "was cut at 9" in lost.reason) == (OffsetRange("orders", 0, 3, 3), True)
+    assert plan.losses(now, ReadRules(), {p: 10, q: 11}) == ()
 
 
 def test_a_topic_deleted_since_planning_is_unknown() -> None:
     """A retry does not start on a topic that is gone."""
     with pytest.raises(UnknownTopicError, match="'orders'"):
-        _plan().losses(_cluster(), ReadRules())
+        _plan().losses(_cluster(), ReadRules(), {})
 
 
 def test_a_topic_deleted_after_its_job_is_no_loss() -> None:
@@ -300,10 +317,11 @@ def test_a_topic_deleted_after_its_job_is_no_loss() -> None:
     plan = _plan()
     recreated, permitted = _cluster(_topic("orders", topic_id="id-9")), ReadRules(fail_on_data_loss=False)
 
-    assert plan.after_job(_cluster(), ReadRules()) == plan
+    assert plan.after_job(_cluster(), ReadRules(), {}) == plan
     with pytest.raises(DataLossError, match="recreated"):
-        plan.after_job(recreated, ReadRules())
-    assert plan.after_job(recreated, permitted).missing == (*plan.missing, *plan.losses(recreated, permitted)) != ()
+        plan.after_job(recreated, ReadRules(), {})
+    lost = plan.losses(recreated, permitted, {})
+    assert plan.after_job(recreated, permitted, {}).missing == (*plan.missing, *lost) != ()
 
 
 @pytest.mark.parametrize(

@@ -326,6 +326,24 @@ counts only while these stay the same
 or a `source_conn_id` that leads to another cluster, ends a retry with `DataLossError`
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
+So does a source whose log was
+  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+If a partition has another leader later, the brokers are asked
+  tests/clients/test_log_cuts.py::test_where_a_log_was_cut
+  tests/core/streams/test_cut_logs.py::test_only_partitions_with_another_leader_are_asked
+before an offset that a stream has read, or within its uncommitted batch
+  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
+before the end of a plan, and the task is retried
+  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/state/test_run_state.py::test_nothing_counts_of_a_log_that_was_cut
+before the end of a plan, while its job runs
+  tests/core/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
+What was copied from the part that was cut stays in the target
+  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+So is the rest of a log that was cut, from the cut on
+  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
 Clear the task to copy what is there now, or pass `fail_on_data_loss=False`
   tests/operators/test_bounded_copy.py::test_a_recreated_topic_is_copied_from_its_beginning
 A result speaks of the topics that it was made of
@@ -614,6 +632,8 @@ PROMISES = (*_read(OF_GUARANTEES, GUARANTEES), *_read(OF_SECURITY, SECURITY))
 #: Headings, and words of single paragraphs, bullets and rows, that promise nothing; with the reason.
 NO_PROMISE: Mapping[str, Mapping[str, str]] = {
     GUARANTEES: {
+        "A target whose log is cut has lost what was delivered": "It says what is not noticed.",
+        "Ranges and plans of other tasks, sensors, the marks of runs": "It says what is not compared.",
         "A backfill that reprocesses its runs clears them too": "It introduces a table.",
         "On this page a *try* is one of Airflow's tries of a task": "It explains two words.",
         "Consumers that read uncommitted records also see what was aborted": "That is what Kafka calls so.",

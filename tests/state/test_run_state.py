@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
@@ -81,14 +82,14 @@ def submitted(
 ) -> RunState:
     """One try that came as far as the submission."""
     opened, state = load(store, **context)
-    state, plan = opened.for_plan(replace(state, instance=state.instance or "instance"), plan, TRANSFORM)
+    state, plan = opened.for_plan(replace(state, instance=state.instance or "instance"), plan, TRANSFORM, {})
     return opened.submitting(state, plan, now_ms, delivery)
 
 
 def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: Any) -> RunState:
     """One try that delivered all."""
     opened, state = load(store, **context)
-    state, plan = opened.for_plan(state, PLAN, TRANSFORM)
+    state, plan = opened.for_plan(state, PLAN, TRANSFORM, {})
     state = opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
     return opened.finished(state, {**result, "run_id": state.run_id}, "key", IDS)
 
@@ -117,7 +118,7 @@ def test_a_retry_uses_the_plan_of_the_first_try() -> None:
     """
     store = TaskStateStore()
     opened, state = load(store)
-    state, plan = opened.for_plan(state, PLAN, TRANSFORM)
+    state, plan = opened.for_plan(state, PLAN, TRANSFORM, {})
     opened.started(opened.submitting(state, plan, 1_000, EXACTLY_ONCE), "application_1_0001")
 
     _, retry = load(store)
@@ -511,11 +512,11 @@ def test_deliveries_of_another_origin_stand_for_nothing(
     """
     store = TaskStateStore()
     opened, state = load(store)
-    state, _ = opened.for_plan(state, PLAN, TRANSFORM)
+    state, _ = opened.for_plan(state, PLAN, TRANSFORM, {})
     opened.started(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), "application_1_0001")
 
     opened, loaded = load(store, clear_number=clear_number)
-    fresh, warned = opened.for_plan(loaded, plan, transform)
+    fresh, warned = opened.for_plan(loaded, plan, transform, {})
 
     assert loaded.run_id == state.run_id != fresh.run_id
     assert (fresh.has_submitted, fresh.target_ends, fresh.application_id) == (False, None, "application_1_0001")
@@ -527,8 +528,27 @@ def test_deliveries_of_another_origin_stand_for_nothing(
 
     opened.submitting(fresh, warned, 2_000, EXACTLY_ONCE)
     opened, retry = load(store, clear_number=clear_number)
-    assert opened.for_plan(retry, warned, transform)[0] == retry
+    assert opened.for_plan(retry, warned, transform, {})[0] == retry
     assert (retry.run_id, retry.plan, retry.submitted_at_ms) == (fresh.run_id, warned, 2_000)
+
+
+@pytest.mark.parametrize("clear_number", [pytest.param(0, id="retry"), pytest.param(1, id="clear")])
+def test_nothing_counts_of_a_log_that_was_cut(clear_number: int) -> None:
+    """How far it had reached is known to every later try, by the furthest plan; a new run begins with its own."""
+    p, store = TopicPartition("orders", 0), TaskStateStore()
+    far, near = (replace(PLAN, reached=LogEnds({p: end}, {p: epoch})) for end, epoch in ((10, 2), (8, 3)))
+    first = submitted(store, far)
+    second = submitted(store, near)
+
+    opened, state = load(store, clear_number=clear_number)
+    kept, unwarned = opened.for_plan(state, near, TRANSFORM, {})
+    fresh, warned = opened.for_plan(state, near, TRANSFORM, {p: 6})
+
+    assert state.reached == far.reached
+    assert first.run_id == second.run_id == kept.run_id != fresh.run_id
+    assert unwarned.warnings == ()
+    assert "the log of orders[0], which was cut at 6" in warned.warnings[0]
+    assert opened.submitting(fresh, warned, 2_000, EXACTLY_ONCE).reached == near.reached
 
 
 @pytest.mark.parametrize(
@@ -551,7 +571,7 @@ def test_deliveries_of_the_same_origin_count(
     first = submitted(store, clear_number=len(earlier))
 
     opened, cleared = load(store, clear_number=2)
-    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids), TRANSFORM)
+    state, plan = opened.for_plan(cleared, replace(PLAN, topic_ids=topic_ids), TRANSFORM, {})
 
     assert (state.run_id == first.run_id, state.submitted_at_ms == 1_000, plan.warnings == ()) == (counts,) * 3
 

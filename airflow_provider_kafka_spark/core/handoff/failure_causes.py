@@ -48,10 +48,11 @@ _CAUSES = (
         "twice.",
     ),
     (
-        r"Some data may have been lost|OffsetOutOfRangeException|offset.{0,40}out of range",
+        r"Some data may have been lost|OffsetOutOfRangeException|LogTruncationException|offset.{0,40}out of range",
         "DataLossError",
-        "Offsets of the plan vanished while the job ran: retention deleted them, or the topic was recreated. Compare "
-        "the plan with the topic's present offsets; fail_on_data_loss=False copies what is left.",
+        "Offsets of the plan vanished while the job ran: retention deleted them, the topic was recreated, or an "
+        "unclean leader election cut its log. Compare the plan with the topic's present offsets; "
+        "fail_on_data_loss=False copies what is left.",
     ),
     (
         r"Partition \d+ of topic \S+ with partition count \d+ is not present in metadata after",

@@ -30,6 +30,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.codec import decode, decode_text, encode
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import CheckpointError, ProtocolError
+from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
@@ -194,6 +195,8 @@ class StreamManifest:
     :param stream_id: goes into the provenance header of every record; 16 hexadecimal digits.
     :param starting: where it began, for every partition there was.
     :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
+    :param reached: how far the source's logs reached when the manifest was last written. The stream may have read
+        further since.
     :param reset_to: what ``reset_checkpoint_to`` said, or None for the first generation.
     :param reset_by: the DAG run that said it.
     """
@@ -203,6 +206,7 @@ class StreamManifest:
     stream_id: str
     starting: Offsets
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    reached: LogEnds = field(default_factory=LogEnds)
     reset_to: str | None = None
     reset_by: str | None = None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, Latest, iso
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError
+from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.resolve import (
     MissingRange,
@@ -175,6 +176,7 @@ def _begin(
         stream_id,
         {r.topic_partition: r.from_offset for r in resolved.ranges},
         _topic_ids(resolved.ranges, cluster),
+        LogEnds.of(resolved.ranges, cluster),
         reset.to if reset is not None else None,
         reset.by if reset is not None else None,
     )
@@ -215,6 +217,16 @@ def _go_on(
             starts[p] = start
         if start is None or (gone and not gone[0].offset_range.size):
             lost.add(p)
+    batch = []
+    for r in checkpoint.uncommitted_ranges:
+        if (p := r.topic_partition) in lost:
+            continue
+        cut = _cut(p, cluster)
+        if r.until_offset > cut:
+            reason = f"{_was_cut(p, cluster)}; an uncommitted batch was to read it up to {r.until_offset}"
+            missing.append(MissingRange(OffsetRange(p.topic, p.partition, cut, cut), reason))
+            lost.add(p)
+        batch.append(replace(r, until_offset=min(r.until_offset, cut)))
     # Before the selection, which may name a deleted topic, is compared with the cluster: this error names the loss.
     raise_on_data_loss(missing, rules)
     selection, absent = _still_there(selection, cluster, rules)
@@ -240,13 +252,13 @@ def _go_on(
         ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
         warnings += open_transaction(p, state, rules)
     resolved = ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
-    uncommitted = _readable([r for r in checkpoint.uncommitted_ranges if r.topic_partition not in lost], cluster, rules)
+    uncommitted = _readable([r for r in batch if r.size], cluster, rules)
     number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
     if uncommitted:
         _raise_if_changed(checkpoint, manifest.form, form)
     topic_ids = {**manifest.topic_ids, **_topic_ids(resolved.ranges, cluster)}
     if not lost:
-        same = replace(manifest, form=form, topic_ids=topic_ids)
+        same = replace(manifest, form=form, topic_ids=topic_ids, reached=LogEnds.of(resolved.ranges, cluster))
         return StreamPlan(resolved, checkpoint.number, same, False, uncommitted, number, added)
     # The offsets of the old topic do not apply to the new one, so Spark gets a checkpoint without them.
     after = {**starts, **{r.topic_partition: r.until_offset for r in uncommitted}}
@@ -256,6 +268,7 @@ def _go_on(
         stream_id=new_stream_id,
         starting={p: after[p] for p in partitions},
         topic_ids=_topic_ids(resolved.ranges, cluster),
+        reached=LogEnds.of(resolved.ranges, cluster),
     )
     return StreamPlan(resolved, checkpoint.number + 1, new, True, uncommitted, number if uncommitted else None, added)
 
@@ -291,17 +304,24 @@ def _start_of(
                 topic_id,
             )
         ]
-    if finished > state.high_watermark:
-        # With the same id it is the same topic, truncated by an unclean leader election: what is left was read.
-        start = state.log_start if topic_id is None or topic.topic_id is None else state.high_watermark
-        return start, [
-            MissingRange(
-                unknown,
-                f"the log ends at {state.high_watermark}, and the stream had read it up to {finished}: it was cut "
-                "short, or the topic was recreated",
-            )
-        ]
+    if finished > (cut := _cut(p, cluster)):
+        # With the same id it is the same topic, cut by an unclean leader election: what is left before it was read.
+        is_same = p in cluster.cut_at or None not in (topic_id, topic.topic_id)
+        reason = f"{_was_cut(p, cluster)}; the stream had read it up to {finished}"
+        return cut if is_same else state.log_start, [MissingRange(unknown, reason)]
     return first_left(p, finished, state, state.high_watermark)
+
+
+def _cut(p: TopicPartition, cluster: ClusterState) -> int:
+    """Where the log was cut, or its end."""
+    end = cluster.partition(p).high_watermark
+    return min(end, cluster.cut_at.get(p, end))
+
+
+def _was_cut(p: TopicPartition, cluster: ClusterState) -> str:
+    if p in cluster.cut_at:
+        return f"the log was cut at {cluster.cut_at[p]} by an unclean leader election, and other records follow"
+    return f"the log ends at {cluster.partition(p).high_watermark}: it was cut short, or the topic was recreated"
 
 
 def _still_there(selection: Selection, cluster: ClusterState, rules: ReadRules) -> tuple[Selection, list[str]]:

@@ -40,6 +40,10 @@ from tests.core.job_requests import job_request
             "DataLossError", "retention", id="offset-out-of-range",
         ),
         pytest.param(
+            "org.apache.kafka.clients.consumer.LogTruncationException: Truncated partitions detected",
+            "DataLossError", "unclean leader election", id="log-cut",
+        ),
+        pytest.param(
             "org.apache.kafka.common.errors.TimeoutException: Partition 7 of topic copy-3 with partition count 3 is "
             "not present in metadata after 60000 ms.",
             "TargetError", "too few partitions", id="partition-missing-in-target",

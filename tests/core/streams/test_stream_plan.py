@@ -271,7 +271,7 @@ _P = [(0, 4, 4)]
             ["o:0:0:3", "p:0:1:4"], "o:0:5:5", True, id="created-again-and-shorter",
         ),
         pytest.param(
-            _cluster(o=[(0, 3, 3)], p=_P), "the log ends at 3, and the stream had read it up to 5: it was cut short",
+            _cluster(o=[(0, 3, 3)], p=_P), "the log ends at 3: it was cut short",
             ["o:0:3:3", "p:0:1:4"], "o:0:5:5", True, id="cut-short",
         ),
         pytest.param(
