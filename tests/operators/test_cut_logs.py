@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore
 from tests.in_process_jobs import InProcessSpark
@@ -110,8 +112,20 @@ def test_other_records_at_the_same_offsets(broker: KafkaBroker, case: Callable[.
             c.fill("old", 100, 30)
             c.run()
             (c.task.checkpoint / "generation-0" / "commits" / "1").unlink()
-    cut_after(broker, {c.task.source: LEFT // SIZE for c in cases})
-    for c in cases:
-        c.fill("new", c.then)
+    running, run = case("running-batch", Batch, 90), SparkJobHook.run
+    running.fill("old", 100)
+    cases.append(running)
+
+    def run_and_cut(*arguments: Any) -> JobReport:
+        report = run(*arguments)
+        cut_after(broker, {c.task.source: LEFT // SIZE for c in cases})
+        for c in cases:
+            c.fill("new", c.then)
+        return report
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkJobHook, "run", run_and_cut)
+        with pytest.raises(AirflowFailException, match=r"DataLossError: .*running-batch-source\[0\] was cut at 60"):
+            running.run()
     for c in cases:
         c.check()

@@ -338,6 +338,7 @@ before the end of a plan, and the task is retried
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
   tests/state/test_run_state.py::test_nothing_counts_of_a_log_that_was_cut
 before the end of a plan, while its job runs
+  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
   tests/core/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
 What was copied from the part that was cut stays in the target
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
