@@ -1,4 +1,4 @@
-"""A Spark that is never started, and the proof that it was not; and one that is there already."""
+"""A Spark that is never started, and the proof that it was not; one that is there already, and a task that uses it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from airflow_provider_kafka_spark.state import window_cuts
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.airflow_fakes import TaskStateStore, Variables
 from tests.in_process_jobs import in_process_spark as in_process_spark
+from tests.operators.copy_task import NewTask as NewTask
+from tests.operators.copy_task import new_task as new_task
 
 
 @dataclass(frozen=True)

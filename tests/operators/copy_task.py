@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,8 @@ from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator as Stream
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator as Batch
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator as Replay
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
 
@@ -94,6 +95,20 @@ class CopyTask:
             with pytest.raises(JobReportMissingError, match="lost"):
                 self.run(kind, **parameters)
 
+    def die_at(self, step: str, place: Any = Batch, act: Callable[[], Any] | None = None) -> None:
+        """A try that ends where a method is called, as if its worker or its driver had died.
+
+        :param act: how the try is begun; :meth:`succeed` by default.
+        """
+
+        def die(*_: object, **__: object) -> None:
+            raise RuntimeError("died here")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, step, die)
+            with pytest.raises(Exception, match="died here"):
+                (act or self.succeed)()
+
     def event(self, outlet: Any) -> Any:
         """What the last try announced."""
         return self.context["outlet_events"][outlet]
@@ -125,6 +140,38 @@ class CopyTask:
     def values(self, topic: str | None = None) -> Counter[bytes]:
         """How often each value is in a topic, by default the target."""
         return Counter(record.value or b"" for record in self.kafka.consume(topic or self.target))
+
+
+#: Of :func:`new_task`.
+NewTask = Callable[..., Any]
+
+
+@pytest.fixture
+def new_task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> NewTask:
+    """Make a task with a source and a target of its own: ``new_task(Scene, 2, 2, records, provenance=None)``.
+
+    Its arguments are its class, the partitions of both topics, the records of the source and the task's parameters.
+    """
+
+    def make(
+        kind: type[CopyTask] = CopyTask, source: int = 1, target: int = 1, records: Sequence[Record] = (), **given: Any
+    ) -> CopyTask:
+        sources = [topic(source, suffix="source")]
+        kafka.produce(sources[0], list(records))
+        given.setdefault("target_topic", topic(target, suffix="target"))
+        return kind(kafka, in_process_spark, tmp_path, sources, given)
+
+    return make
+
+
+def numbered(first: int, last: int, **fields: Any) -> list[Record]:
+    """Records of two partitions whose values are numbers."""
+    return [Record(value=b"%d" % i, partition=i % 2, **fields) for i in range(first, last)]
+
+
+def once(first: int, last: int) -> Counter[bytes]:
+    """The values of :func:`numbered` records."""
+    return Counter(b"%d" % i for i in range(first, last))
 
 
 def audit(of: Any, **parameters: Any) -> dict[str, Any]:

@@ -80,11 +80,6 @@ def test_every_copy_is_in_the_ledger_unless_its_author_wants_no_events(given: ob
     assert outlets_with_ledger(given) == expected
 
 
-def test_airflow_takes_the_address_as_it_is() -> None:
-    """An address that Airflow makes another one of is not found by it."""
-    assert (COPIES.name, COPIES.uri) == ("kafka_spark_copies", "x-kafka-spark://copies")
-
-
 @pytest.mark.parametrize(("given", "expected"), [({}, [COPIES]), ({"outlets": [IN_EU]}, [IN_EU, COPIES])])
 @pytest.mark.parametrize("by_default", [True, False])
 def test_a_mapped_copy_has_it_before_there_is_an_operator(
@@ -100,27 +95,31 @@ def test_a_mapped_copy_has_it_before_there_is_an_operator(
     assert mapped.outlets == expected
 
 
-def test_each_asset_gets_an_event_and_other_outlets_are_skipped() -> None:
-    """An outlet may be any object of lineage; after the delivery none may fail the task."""
-    context, task = announced("text", 7, Asset("copied"), Asset.ref(name="unknown"), COPIES)
+@pytest.mark.parametrize(
+    ("outlets", "known", "expected"),
+    [
+        # An outlet may be any object of lineage; after the delivery none may fail the task.
+        pytest.param(
+            ["text", 7, Asset("copied"), Asset.ref(name="unknown"), COPIES], [],
+            {"copied": ENTRY, COPIES.name: ENTRY}, id="others-are-skipped",
+        ),
+        # Whatever name an author has given to it. DAGs wait for no others.
+        pytest.param(
+            [COPIES], [Asset("of the us", uri=IN_US.uri), Asset("other")],
+            {COPIES.name: ENTRY, "of the us": OF_US}, id="a-topic-that-airflow-knows",
+        ),
+        pytest.param(
+            [IN_EU, COPIES], [IN_EU, IN_US],
+            {IN_EU.name: OF_EU, COPIES.name: ENTRY, IN_US.name: OF_US}, id="no-second-one-of-an-outlet",
+        ),
+        pytest.param([], [IN_EU], {}, id="none-are-wanted"),
+    ],
+)  # fmt: skip
+def test_each_asset_gets_one_event(outlets: list[object], known: list[Asset], expected: dict[str, Any]) -> None:
+    context, task = announced(*outlets, assets=tuple(known))
 
-    assert events(context, task) == {"copied": ENTRY, COPIES.name: ENTRY}
-
-
-def test_the_topics_that_airflow_knows_get_an_event_with_their_own_ranges() -> None:
-    """Whatever name an author has given to them. DAGs wait for no others."""
-    named = Asset("of the us", uri=IN_US.uri)
-
-    context, task = announced(COPIES, assets=(named, Asset("other")))
-
-    assert events(context, task) == {COPIES.name: ENTRY, "of the us": OF_US}
-
-
-def test_an_outlet_that_is_the_topics_own_asset_gets_no_second_event() -> None:
-    context, task = announced(IN_EU, COPIES, assets=(IN_EU, IN_US))
-
-    assert task.outlets == [IN_EU, COPIES, IN_US]
-    assert events(context, task) == {IN_EU.name: OF_EU, COPIES.name: ENTRY, IN_US.name: OF_US}
+    assert events(context, task) == expected
+    assert sum(isinstance(outlet, Asset) for outlet in task.outlets) == len(expected)
 
 
 def test_an_alias_of_the_author_stands_for_each_target_topic_and_nothing_is_announced_twice() -> None:
@@ -182,10 +181,6 @@ def test_an_api_that_does_not_answer_fails_nothing(caplog: pytest.LogCaptureFixt
     assert f"Airflow could not be asked for {IN_EU.uri}" in caplog.text
 
 
-def test_a_copy_without_events_asks_for_no_topic() -> None:
-    assert events(*announced(assets=(IN_EU,))) == {}
-
-
 def test_a_function_has_the_entries_of_all_operators_that_it_calls() -> None:
     """Airflow makes one event of each asset among the function's own outlets."""
     function = SimpleNamespace(outlets=[COPIES])
@@ -205,17 +200,6 @@ def test_a_function_has_the_entries_of_all_operators_that_it_calls() -> None:
         {"topic": "orders", "partition": 0, "from_offset": 90, "until_offset": 100, "topic_id": "id-1"},
         {"topic": "orders", "partition": 0, "from_offset": 200, "until_offset": 210, "topic_id": "id-1"},
     ]
-
-
-def test_a_function_without_the_ledger_announces_nothing() -> None:
-    function = SimpleNamespace(outlets=[IN_US])
-    ti = TaskInstance()
-    ti.task = function  # type: ignore[attr-defined]
-    context = task_context(ti=ti, assets=[IN_EU])
-
-    announce(context, SimpleNamespace(outlets=[COPIES]), ENTRY)  # type: ignore[arg-type]
-
-    assert events(context, function) == {IN_US.name: {}}
 
 
 def test_what_was_read_without_a_record_to_write_is_in_the_ledger_and_triggers_nothing() -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,26 +26,21 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.bare_ranges import bare
 from tests.docs.examples.undo_a_replay import dag as undo_a_replay
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import CopyTask, Stream
+from tests.operators.copy_task import CopyTask, NewTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 COUNTS = ("once", "doubled", "missing", "filtered", "unknown", "different")
 
 
-@dataclass
-class World:
-    """A source of two partitions with ten records, 0, 2, ... in the first one, and an empty target of two."""
-
-    kafka: KafkaBroker
-    spark: InProcessSpark
-    source: str
-    target: str
+class World(CopyTask):
+    """A source of two partitions with ten records, 0, 2, ... in the first one, and an empty target of two. Copies and
+    audits know nothing of each other.
+    """
 
     def copy(self, **parameters: Any) -> dict[str, Any]:
-        given = {"target_topic": self.target, "preserve_partition": True, **parameters}
-        operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[self.source], **given)
+        given = {"topics": [self.source], "target_topic": self.target, "preserve_partition": True, **parameters}
+        operator = KafkaToKafkaBatchOperator(task_id="copy", **given)
         return operator.execute(task_context())  # type: ignore[arg-type]
 
     def replay(self, ranges: Any, **parameters: Any) -> dict[str, Any]:
@@ -64,12 +58,12 @@ class World:
     def copied(self) -> list[Record]:
         return self.kafka.consume(self.target)
 
-    def rewrite(self, change: Callable[[Record], list[Record]]) -> dict[str, Any]:
-        """Copy, and replace the target's records by hand.
+    def rewrite(self, change: Callable[[Record], list[Record]], result: Any = None) -> dict[str, Any]:
+        """Copy, unless there is a result, and replace the target's records by hand.
 
         :return: the result, with the new places.
         """
-        result = self.copy()
+        result = result or self.copy()
         records = self.copied()
         ends = {number: end for number, (_, end) in self.kafka.offsets(self.target).items()}
         self.kafka.produce(self.target, [new._replace(offset=None) for r in records for new in change(r)])
@@ -84,11 +78,9 @@ class World:
 
 
 @pytest.fixture
-def world(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark) -> World:
-    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+def world(new_task: NewTask) -> Any:
     records = [Record(b"k%d" % i, b"%d" % i, (("h", b"1"), ("n", None)), partition=i % 2) for i in range(10)]
-    kafka.produce(source, records)
-    return World(kafka, in_process_spark, source, target)
+    return new_task(World, 2, 2, records)
 
 
 def counts(result: dict[str, Any]) -> dict[str, int]:
@@ -144,7 +136,7 @@ def test_a_second_copy_by_hand(world: World) -> None:
 
 
 def test_what_is_missing_is_replayed_and_the_next_audit_is_clean(world: World) -> None:
-    """The replay has a run_id of its own, so the next audit is of both results."""
+    """The replay has a run_id of its own, so the next audit is of both results. That of nothing starts no Spark."""
     copied = world.rewrite(lambda r: [] if r.value in (b"0", b"2", b"6", b"3") else [r])
     # Otherwise everything could have aged out.
     copied["target_ranges"] = [
@@ -163,7 +155,10 @@ def test_what_is_missing_is_replayed_and_the_next_audit_is_clean(world: World) -
     assert repaired["records_written"] == 4
     assert counts(again) == {"once": 10}
     assert again["run_ids"] == [copied["run_id"], repaired["run_id"]]
-    assert world.replay(again["missing_ranges"])["records_written"] == 0
+    jobs = len(world.spark.jobs)
+    nothing = world.audit(world.replay(again["missing_ranges"]), fail_on_finding=True)
+    assert (counts(nothing), nothing["state"], nothing["ranges"]) == ({}, "complete", [])
+    assert (nothing["application_id"], len(world.spark.jobs)) == ("", jobs)
 
 
 def test_findings_of_a_copy_with_segments(world: World) -> None:
@@ -218,13 +213,7 @@ def test_what_where_left_out_is_no_finding(world: World) -> None:
     """What it did not leave out, and is not there, is."""
     copied = world.copy(where="exists(headers, h -> h.key = 'h') and string(value) >= '4'")
     result = world.audit(copied)
-    places = {r["partition"]: r for r in copied["target_ranges"]}
-    records = [r for r in world.copied() if r.value != b"9"]
-    world.kafka.produce(world.target, [r._replace(offset=None) for r in records])
-    ends = {number: r["until_offset"] for number, r in places.items()}
-    world.kafka.delete_records(world.target, ends)
-    now = [{**r, "from_offset": ends[n], "until_offset": ends[n]} for n, r in places.items()]
-    later = world.audit({**copied, "target_ranges": now})
+    later = world.audit(world.rewrite(lambda r: [] if r.value == b"9" else [r], copied))
 
     assert counts(result) == {"once": 6, "filtered": 4}
     assert result["state"] == "complete"
@@ -242,8 +231,7 @@ def test_an_exact_window(world: World, kafka: KafkaBroker, topic: TopicFactory) 
         source, [Record(value=b"v", timestamp=noon + t, partition=0) for t in (0, 9_000, 1_000, -5_000, 10_000)]
     )
     window = {"starting_timestamp": noon, "ending_timestamp": noon + 9_500, "exact_window": True}
-    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[source], target_topic=world.target, **window)
-    copied = operator.execute(task_context())  # type: ignore[arg-type]
+    copied = world.copy(topics=[source], **window)
 
     assert counts(world.audit(copied)) == {"once": 3, "filtered": 1}
 
@@ -297,12 +285,6 @@ def test_records_that_differ(world: World) -> None:
     assert sorted(result["different_records"]) == [f"{world.source}[{p}]@{o}" for p in (0, 1) for o in range(4)]
 
 
-def test_what_the_copy_changed_by_its_options_is_no_difference(world: World) -> None:
-    copied = world.copy(include_headers=False, preserve_timestamps=False)
-
-    assert counts(world.audit(copied, fail_on_finding=True)) == {"once": 10}
-
-
 def test_headers_that_only_look_like_ours(world: World) -> None:
     """Of another run, malformed, of another topic, outside of the ranges, or not the last one; and records that look
     like ours and were aborted, or are in a transaction that is open and began later.
@@ -332,14 +314,9 @@ def test_many_ranges_and_what_is_missing_within_them(world: World, kafka: KafkaB
     """More than are read one by one; missing records at both sides of a boundary are one range, of a gap two."""
     source = topic(suffix="many")
     kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(400)])
-    ranges = [f"{source}:0:{i}:{i + 3}" for i in range(0, 400, 5)]
-    copied = world.replay(ranges)
-    kept = [r for r in world.copied() if r.value not in (b"10", b"12", b"15", b"200", b"201", b"202")]
-    ends = {number: end for number, (_, end) in kafka.offsets(world.target).items()}
-    kafka.produce(world.target, [r._replace(offset=None) for r in kept])
-    kafka.delete_records(world.target, ends)
-    places = [{**r, "from_offset": ends[0], "until_offset": ends[0]} for r in copied["target_ranges"]]
-    later = world.audit({**copied, "target_ranges": places})
+    copied = world.replay([f"{source}:0:{i}:{i + 3}" for i in range(0, 400, 5)])
+    lost = (b"10", b"12", b"15", b"200", b"201", b"202")
+    later = world.audit(world.rewrite(lambda r: [] if r.value in lost else [r], copied))
 
     assert (counts(later), len(later["ranges"])) == ({"once": 234, "missing": 6}, 80)
     assert [(r["from_offset"], r["until_offset"]) for r in later["missing_ranges"]] == [
@@ -353,8 +330,7 @@ def test_offsets_without_a_record(world: World, kafka: KafkaBroker, topic: Topic
     for number in range(4):
         records = [Record(value=b"%d" % number, partition=0)] * 2
         kafka.produce_transaction(source, records, commit=number != 2)
-    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[source], target_topic=world.target)
-    copied = operator.execute(task_context())  # type: ignore[arg-type]
+    copied = world.copy(topics=[source])
     written = copied["target_ranges"]
     nowhere = world.audit({**copied, "target_ranges": [], "evidence": {**copied["evidence"], "target_ends": {
         world.target: {str(n): end for n, (_, end) in kafka.offsets(world.target).items()}
@@ -381,13 +357,12 @@ def test_more_chunks_than_one(world: World, kafka: KafkaBroker, topic: TopicFact
     ]
 
 
-def test_a_stream(world: World, tmp_path: Path) -> None:
+def test_a_stream(world: World) -> None:
     """Its runs have one run_id."""
-    task = CopyTask(world.kafka, world.spark, tmp_path, [world.source], {"target_topic": world.target})
     results = []
     for _ in range(2):
-        results.append(task.run(Stream, max_offsets_per_trigger=4))
-        task.store = TaskStateStore()
+        results.append(world.run(Stream, max_offsets_per_trigger=4))
+        world.store = TaskStateStore()
         world.kafka.produce(world.source, [Record(b"k", b"later", partition=1)] * 3)
     first, second = results
 
@@ -397,11 +372,12 @@ def test_a_stream(world: World, tmp_path: Path) -> None:
 
 
 def test_targets_by_an_expression(world: World, topic: TopicFactory) -> None:
-    """Nothing is known of where the targets began."""
+    """Nothing is known of where the targets began. What the copy changed by its options is no difference."""
     other = topic(2, suffix="other")
     world.kafka.produce(other, [Record(value=b"x")] * 3)
     expression = f"if(partition = 0, '{world.target}', '{other}')"
-    copied = world.copy(target_topic=None, target_topic_expr=expression)
+    options = {"include_headers": False, "preserve_timestamps": False}
+    copied = world.copy(target_topic=None, target_topic_expr=expression, **options)
 
     assert copied["target_topics"] == sorted((world.target, other))
     assert counts(world.audit(copied, fail_on_finding=True)) == {"once": 10}
@@ -412,17 +388,6 @@ def test_by_the_public_reader(world: World, monkeypatch: pytest.MonkeyPatch) -> 
     copied = world.rewrite(lambda r: [] if r.value == b"0" else [r._replace(value=None)] if r.value == b"1" else [r])
     monkeypatch.setattr(kafka_source, "read_tasks", lambda *_: None)
     assert counts(world.audit(copied)) == {"once": 9, "missing": 1, "different": 1}
-
-
-def test_a_copy_of_nothing_starts_no_spark(world: World, topic: TopicFactory) -> None:
-    empty = topic(suffix="empty")
-    operator = KafkaToKafkaBatchOperator(task_id="copy", topics=[empty], target_topic=world.target)
-    copied = operator.execute(task_context())  # type: ignore[arg-type]
-    result = world.audit(copied, fail_on_finding=True)
-
-    assert counts(result) == {}
-    assert (result["state"], result["ranges"], result["application_id"]) == ("complete", [], "")
-    assert world.spark.jobs == []
 
 
 @pytest.mark.parametrize(

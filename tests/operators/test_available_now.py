@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +25,11 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators import available_now
-from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor
 from airflow_provider_kafka_spark.state import checkpoint
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, task_context
-from tests.bare_ranges import bare
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import CopyTask, Stream, audit
+from tests.operators.copy_task import CopyTask, NewTask, Stream, audit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,9 +62,8 @@ class Scene(CopyTask):
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
-    given = {"target_topic": topic(suffix="target")}
-    return Scene(kafka, in_process_spark, tmp_path, [topic(suffix="source")], given)
+def scene(new_task: NewTask) -> Any:
+    return new_task(Scene)
 
 
 @pytest.fixture
@@ -110,27 +105,6 @@ def test_three_runs_with_production_in_between(wide: Scene, monkeypatch: pytest.
     assert (first["group_committed"], again["group_committed"]) == (None, {})
     assert third["group_committed"] == {f"{wide.source}[0]": 75, f"{wide.source}[1]": 75}
     assert wide.kafka.committed(group, wide.source) == {0: 75, 1: 75}
-
-
-def test_a_sensor_after_a_run_sees_that_the_topic_was_recreated(scene: Scene) -> None:
-    """The offsets of the checkpoint, or of the result, are those of the old topic."""
-    scene.produce(0, 20)
-    result = scene.stream()
-    scene.produce(20, 25)
-    new = {"topic": scene.source, "partition": 0, "from_offset": 20, "until_offset": 25}
-    sinces: list[Any] = [str(scene.checkpoint), result, json.dumps(result)]
-
-    def found(since: Any, **more: Any) -> Any:
-        sensor = KafkaNewRecordsSensor(task_id="wait", topics=scene.sources, since=since, deferrable=False, **more)
-        return sensor.execute(task_context())  # type: ignore[arg-type]
-
-    assert [bare(found(since)) for since in sinces] == [[new]] * 3
-    scene.recreate(scene.source, 1)
-    scene.produce(0, 40)
-    for since in sinces:
-        with pytest.raises(AirflowFailException, match="deleted and recreated"):
-            found(since)
-        assert bare(found(since, fail_on_data_loss=False)) == [{**new, "from_offset": 0, "until_offset": 40}]
 
 
 def test_a_run_after_one_on_a_worker_whose_clock_was_ahead(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,10 +362,7 @@ def test_a_retry_that_finds_all_finished_is_not_skipped(scene: Scene) -> None:
     scene.produce(0, 10)
     asset = Asset("copied")
     given: dict[str, Any] = {"outlets": [asset], "on_empty": "skip"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stream, "_collect", _fail)
-        with pytest.raises(RuntimeError, match="the worker is gone"):
-            scene.run(Stream, **given)
+    scene.die_at("_collect", Stream, lambda: scene.run(Stream, **given))
     result = scene.run(Stream, max_planned_records=5, **given)
 
     assert result["finished_before"] == [f"{scene.source}:0:0:10"]
@@ -399,20 +370,30 @@ def test_a_retry_that_finds_all_finished_is_not_skipped(scene: Scene) -> None:
     scene.assert_copied(range(10))
 
 
-def _fail(*_: object) -> None:
-    raise RuntimeError("the worker is gone")
-
-
 def test_segments_of_what_a_try_finished_before_it_died(refused_at_the_end: Scene) -> None:
-    """They stand beside the batches in the checkpoint; the audit of the retry's result sees all records."""
-    scene = refused_at_the_end
+    """They stand beside the batches in the checkpoint; the audit of the retry's result sees all records. The retry
+    announces them: a DAG that reads what events announce would never see them otherwise. A clear announces what is new.
+    """
+    scene, asset = refused_at_the_end, Asset("copied")
     source, finished = scene.source, [f"{scene.source}:0:0:20"]
-    given = {"preserve_partition": True, "provenance": "segments", "max_offsets_per_trigger": 10}
+    given: dict[str, Any] = {"preserve_partition": True, "provenance": "segments", "max_offsets_per_trigger": 10}
+    given["outlets"] = [asset]
     with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
         scene.run(Stream, **given)
     scene.kafka.alter_topic(scene.target, {"max.message.bytes": "1000000"})
     result = scene.run(Stream, **given)
+    announced = scene.event(asset).extra
+    again = scene.succeed(Stream, **given)
+    assert (again, scene.event(asset).extra) == (result, {**announced, "try_number": 3})
+    scene.produce(30, 35)
+    cleared = scene.clear(Stream, **given)
 
+    assert announced["offset_ranges"] == [*finished, f"{source}:0:20:27"]
+    assert (announced["target_ranges"][0]["from_offset"], cleared["finished_before"]) == (0, [])
+    assert scene.event(asset).extra["offset_ranges"] == [f"{source}:0:27:32"]
+    assert min(r["from_offset"] for r in scene.event(asset).extra["target_ranges"]) > max(
+        r["until_offset"] for r in announced["target_ranges"]
+    )
     assert (result["finished_before"], result["mapped_before"]) == (finished, finished)
     assert sum(s["until_offset"] - s["from_offset"] for s in result["segments"]) == 26
     audited = audit(result)
@@ -421,43 +402,3 @@ def test_segments_of_what_a_try_finished_before_it_died(refused_at_the_end: Scen
     audited = audit({**result, "mapped_before": [f"{source}:0:10:27"]})
     assert audited["state"] == "unknown"
     assert any("10 offsets that earlier tries had finished are not audited" in w for w in audited["warnings"])
-
-
-def test_what_a_try_finished_before_it_died_is_announced_by_the_next(refused_at_the_end: Scene) -> None:
-    """The checkpoint hides it from the next try: a DAG that reads what events announce would never see it."""
-    scene, asset = refused_at_the_end, Asset("copied")
-    source = scene.source
-    given: dict[str, Any] = {"max_offsets_per_trigger": 10, "outlets": [asset]}
-
-    def announced() -> Any:
-        return scene.event(asset).extra
-
-    with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
-        scene.run(Stream, **given)
-    scene.kafka.alter_topic(scene.target, {"max.message.bytes": "1000000"})
-    second = scene.run(Stream, **given)
-    of_second = announced()
-    scene.produce(30, 35)
-    third = scene.run(Stream, **given)
-    of_third = announced()
-    cleared = scene.clear(Stream, **given)
-    of_clear = announced()
-    scene.produce(35, 40)
-    last = scene.clear(Stream, **given)
-
-    assert second["finished_before"] == [f"{source}:0:0:20"]
-    assert of_second["offset_ranges"] == [f"{source}:0:0:20", f"{source}:0:20:27"]
-    # A retry that has nothing else to do.
-    assert (third, of_third) == (second, {**of_second, "try_number": 3})
-    # No event was emitted before the clear.
-    assert of_clear["offset_ranges"] == [f"{source}:0:0:27", f"{source}:0:27:32"]
-    # What the first try wrote, and what the second one did.
-    first_ends = [(r["from_offset"], r["until_offset"]) for r in of_second["target_ranges"]]
-    assert first_ends[0][0] == 0
-    assert first_ends[-1][1] >= 26
-    assert [r["from_offset"] for r in announced()["target_ranges"]] == [
-        max(r["until_offset"] for r in of_clear["target_ranges"]) + 1
-    ]
-    assert last["finished_before"] == last["written_before"] == []
-    assert announced()["offset_ranges"] == [f"{source}:0:32:37"]
-    assert (cleared["records_written"], last["records_written"], scene.values().total()) == (5, 5, 36)

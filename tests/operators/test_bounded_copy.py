@@ -27,9 +27,8 @@ from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOp
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
-from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark
-from tests.operators.copy_task import CopyTask, Replay
+from tests.operators.copy_task import CopyTask, NewTask, Replay
 
 pytestmark = pytest.mark.broker
 
@@ -58,10 +57,8 @@ def counted(*values: str) -> Counter[bytes]:
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
-    return Scene(
-        kafka, in_process_spark, tmp_path, [topic(2, suffix="source")], {"target_topic": topic(suffix="target")}
-    )
+def scene(new_task: NewTask) -> Any:
+    return new_task(Scene, 2)
 
 
 @pytest.mark.spark
@@ -144,31 +141,20 @@ def test_a_connection_that_leads_to_another_cluster_is_another_source(
     recording_spark: RecordingSpark,
 ) -> None:
     """A clear after the source's connection was edited looks for nothing that was delivered from the cluster before."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    store = TaskStateStore()
-    operator = KafkaToKafkaBatchOperator(
-        task_id="task",
-        source_conn_id="source",
-        target_conn_id="kafka_default",
-        topics=[source],
-        target_topic=target,
-    )
-
-    def fail(**context: Any) -> None:
-        with pytest.raises(JobReportMissingError):
-            run(operator, task_context(store, **context))
-
+    source, target, store = topic(suffix="source"), topic(suffix="target"), TaskStateStore()
+    clusters = {"source_conn_id": "source", "target_conn_id": "kafka_default"}
+    given: dict[str, Any] = {**clusters, "topics": [source], "target_topic": target}
     connection("source", extra={"bootstrap.servers": kafka.bootstrap_servers})
     kafka.produce(source, [Record(value=b"v")])
-    fail()
+    fail_once(given, store)
     other_cluster.create_topic(source)
     other_cluster.produce(source, [Record(value=b"other")])
     connection("source", extra={"bootstrap.servers": other_cluster.bootstrap_servers})
 
     with pytest.raises(AirflowFailException, match=r"DataLossError: .*another cluster.*Clear the task"):
-        run(operator, task_context(store))
-    fail(clear_number=1)
-    fail(clear_number=1)
+        run(KafkaToKafkaBatchOperator(task_id="task", **given), task_context(store))
+    for _ in range(2):
+        fail_once(given, store, clear_number=1)
 
     first, cleared, retried = recording_spark.requests
     assert first.run_id != cleared.run_id == retried.run_id
@@ -183,36 +169,18 @@ def test_a_retry_at_another_target_cluster_begins_there(
     recording_spark: RecordingSpark,
 ) -> None:
     """Where the first target ended says nothing about the second: what a further try looks for would lie before it."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    store = TaskStateStore()
-    operator = KafkaToKafkaBatchOperator(task_id="task", target_conn_id="target", topics=[source], target_topic=target)
+    source, target, store = topic(suffix="source"), topic(suffix="target"), TaskStateStore()
     kafka.produce(source, [Record(value=b"v")])
     kafka.produce(target, [Record(value=b"of others") for _ in range(3)])
     other_cluster.create_topic(target)
     for broker in (kafka, other_cluster, other_cluster):
         connection("target", extra={"bootstrap.servers": broker.bootstrap_servers})
-        with pytest.raises(JobReportMissingError):
-            run(operator, task_context(store))
+        fail_once({"target_conn_id": "target", "topics": [source], "target_topic": target}, store)
 
     first, second, third = recording_spark.requests
     assert first.run_id != second.run_id == third.run_id
     assert [request.is_retry for request in (first, second, third)] == [False, False, True]
     assert [request.audit_from for request in (first, third)] == [{target: {"0": 3}}, {target: {"0": 0}}]
-
-
-def test_a_window_whose_first_records_were_deleted_by_hand_is_an_error(kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """``DeleteRecords`` works whatever the retention: a window before the first record left may lack records."""
-    source, target = topic(suffix="source", config={"retention.ms": "-1"}), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"v", timestamp=1_795_000_000_000 + i) for i in range(10)])
-    operator = KafkaToKafkaBatchOperator(
-        task_id="task", topics=[source], starting_timestamp=1_795_000_000_000, target_topic=target, plan_only=True
-    )
-    assert run(operator, task_context())["planned_records"] == 10
-
-    kafka.delete_records(source, {0: 4})
-
-    with pytest.raises(AirflowFailException, match=rf"DataLossError: .*{source}\[0\].*log now starts at 4"):
-        run(operator, task_context())
 
 
 @pytest.fixture

@@ -99,12 +99,8 @@ def scene(kafka: KafkaBroker, topic: TopicFactory) -> Scene:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("preserve_partition", "delivery"),
-    [(False, "exactly_once"), pytest.param(True, "at_least_once", marks=pytest.mark.long)],
-)
 def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
-    scene: Scene, in_process_spark: InProcessSpark, preserve_partition: bool, delivery: str
+    scene: Scene, in_process_spark: InProcessSpark
 ) -> None:
     """After real copies, the second of which continues the first. The source was written in transactions, one of them
     aborted, so its offsets have gaps.
@@ -114,9 +110,9 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
         records = [Record(key, b"%d" % number, partition=i % 2) for i, key in enumerate(keys)]
         scene.kafka.produce_transaction(scene.source, records, commit=number != 4)
         if number == 2:
-            _copy(scene, {}, preserve_partition=preserve_partition, delivery=delivery)
+            _copy(scene, {})
             middle = {str(p): end for p, (_, end) in scene.kafka.offsets(scene.source).items()}
-    _copy(scene, middle, preserve_partition=preserve_partition, delivery=delivery)
+    _copy(scene, middle)
     scene.commit({0: 16, 1: 23})
 
     result = scene.translate()
@@ -130,8 +126,6 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
     assert expected <= set(seen)
     assert len(seen) == len(expected) + result["seen_again"]
     assert (result["state"], result["missing"], result["warnings"]) == ("committed", 0, [])
-    if preserve_partition:
-        assert result["seen_again"] == 0
 
 
 @pytest.mark.spark
@@ -409,10 +403,7 @@ BAD: list[tuple[type[KafkaSparkError], Callable[[Scene], dict[str, Any]], str]] 
     (TargetError, lambda s: {"topics": [s.source], "topic_map": {"x": "y"}}, "has none for"),
     (InvalidInputError, lambda _: {"topic_map": "{"}, "must be JSON"),
     (TargetError, lambda _: {"topic_map": None, "target_topic": 7}, "got 7"),
-    (InvalidInputError, lambda _: {"group_id": " "}, "name of a consumer group"),
-    (InvalidInputError, lambda _: {"source_conn_id": None}, "source_conn_id must be"),
     (OptionError, lambda _: {"plan_only": "{{ 'maybe' }}"}, "plan_only must be"),
-    (InvalidInputError, lambda _: {"topics": []}, "must be a list of names"),
     (InvalidInputError, lambda _: {"of": {"records_written": 3}}, "1 of 1 have no segments"),
     (InvalidInputError, lambda _: {"of": "{"}, "of must be the result of a copy"),
     (InvalidInputError, lambda _: {"of": {"segments": [{}]}}, "reading it failed"),

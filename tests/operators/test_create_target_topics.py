@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -13,18 +12,16 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.topic_creation import topic_settings
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobReportMissingError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
 from airflow_provider_kafka_spark.core.verification import PLAN_ONLY
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators import new_targets
 from airflow_provider_kafka_spark.operators.attempt import Attempt
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
-from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.in_process_jobs import InProcessSpark
+from airflow_provider_kafka_spark.testing.kafka_broker import Record
+from tests.airflow_fakes import TaskStateStore
 from tests.operators.conftest import has_submitted_nothing
-from tests.operators.copy_task import Batch, CopyTask, Stream
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -51,25 +48,24 @@ class Scene(CopyTask):
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Iterator[Scene]:
-    source = topic(3, SETTINGS, suffix="source")
-    kafka.produce(source, [Record(b"k%d" % i, b"%d" % i, partition=i % 3) for i in range(10)])
+def scene(new_task: NewTask) -> Iterator[Scene]:
+    records = [Record(b"k%d" % i, b"%d" % i, partition=i % 3) for i in range(10)]
     given = {"target_topic": f"made-{uuid4().hex[:8]}", "create_target_topics": "{{ 'true' }}"}
-    scene = Scene(kafka, in_process_spark, tmp_path, [source], given)
+    scene: Scene = new_task(Scene, 3, records=records, **given)
+    scene.kafka.alter_topic(scene.source, SETTINGS)
     yield scene
     if scene.exists:
-        kafka.delete_topic(scene.target)
+        scene.kafka.delete_topic(scene.target)
 
 
 ALL = Counter(b"%d" % i for i in range(10))
 
 
-@pytest.mark.parametrize("kind", [Batch, pytest.param(Stream, marks=pytest.mark.long)])
-def test_a_missing_target_is_shown_by_the_plan_and_made_like_its_source(scene: Scene, kind: type) -> None:
+def test_a_missing_target_is_shown_by_the_plan_and_made_like_its_source(scene: Scene) -> None:
     """With the settings of the source that are no defaults, but not those that name its brokers."""
-    plan = scene.run(kind, plan_only=True)
+    plan = scene.run(plan_only=True)
     planned = scene.exists
-    result = scene.run(kind, preserve_partition=True)
+    result = scene.run(preserve_partition=True)
 
     shape = "3 partitions, cleanup.policy=compact, segment.bytes=1048576"
     assert plan["warnings"][0] == f"Target topic {scene.target!r} will be created: {shape}"
@@ -83,14 +79,9 @@ def test_a_missing_target_is_shown_by_the_plan_and_made_like_its_source(scene: S
 
 
 @pytest.mark.parametrize(("kind", "is_deleted"), [(Batch, True), (Stream, False)])
-def test_a_retry_finds_the_topic_made_or_makes_it_again(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, kind: type, is_deleted: bool
-) -> None:
+def test_a_retry_finds_the_topic_made_or_makes_it_again(scene: Scene, kind: type, is_deleted: bool) -> None:
     """The first try died when the topic was there; each record is delivered once."""
-    with monkeypatch.context() as patch:
-        patch.setattr(SparkJobHook, "run", _die)
-        with pytest.raises(JobReportMissingError):
-            scene.run(kind)
+    scene.die_at("run", SparkJobHook, lambda: scene.run(kind))
     assert scene.exists
     if is_deleted:
         scene.kafka.delete_topic(scene.target)
@@ -100,10 +91,6 @@ def test_a_retry_finds_the_topic_made_or_makes_it_again(
     assert result["records_written"] == 10
     assert scene.values() == ALL
     assert len(scene.kafka.offsets(scene.target)) == 3
-
-
-def _die(*_: object) -> None:
-    raise JobReportMissingError("died")
 
 
 def test_another_task_may_make_it_at_the_same_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,19 +124,15 @@ def test_it_is_waited_for_until_the_brokers_know_it(scene: Scene, monkeypatch: p
     assert len(unknown) == 1
 
 
-def test_an_existing_target_is_not_changed(scene: Scene) -> None:
-    scene.kafka.create_topic(scene.target, 1, {"retention.ms": "-1"})
-
-    assert scene.run_without_records(new_topic_partitions=4)["warnings"] == []
-    assert scene.settings() == {"retention.ms": "-1"}
-    assert len(scene.kafka.offsets(scene.target)) == 1
-
-
-def test_a_run_without_records_makes_the_target_too(scene: Scene) -> None:
+def test_a_run_without_records_makes_the_target_too_and_changes_no_other(scene: Scene) -> None:
     """Consumers can subscribe to it. The number of its partitions may be given."""
     scene.run_without_records(new_topic_partitions="{{ '7' }}")
+    scene.kafka.alter_topic(scene.target, {"retention.ms": "-1"})
+    settings, scene.store = scene.settings(), TaskStateStore()
 
-    assert len(scene.kafka.offsets(scene.target)) == 7
+    warnings = scene.run_without_records(new_topic_partitions=4)["warnings"]
+    assert not any("created" in warning for warning in warnings)
+    assert (len(scene.kafka.offsets(scene.target)), scene.settings()) == (7, settings)
 
 
 def test_a_setting_that_the_target_refuses_is_named_or_left_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,32 +185,3 @@ def test_what_fails_makes_no_topic(scene: Scene) -> None:
         with pytest.raises((AirflowFailException, InvalidInputError), match=says):
             scene.run(**parameters)
         assert (topics(), has_submitted_nothing(scene.store)) == (before, True), parameters
-
-
-@pytest.mark.long
-def test_a_topic_of_several_brokers_is_known_to_all_when_the_job_is_submitted(
-    kafka_cluster: KafkaCluster,
-    in_process_spark: InProcessSpark,
-    connection: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    """Whichever broker answers; its replicas are those of the cluster's default, enough for the source's setting."""
-    connection("kafka_default", extra={"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    connection("spark_default", conn_type="spark", host="local[2]")
-    source, target = (f"{name}-{uuid4().hex[:8]}" for name in ("source", "made"))
-    kafka_cluster.create_topic(source, 12, {"min.insync.replicas": "2"})
-    kafka_cluster.produce(source, [Record(b"k", b"v", partition=0)])
-    seen: list[int] = []
-
-    def run(*_: object) -> None:
-        seen.append(len(kafka_cluster.offsets(target)))
-        raise JobReportMissingError("died")
-
-    monkeypatch.setattr(SparkJobHook, "run", run)
-    given = {"target_topic": target, "create_target_topics": True}
-    task = Scene(kafka_cluster, in_process_spark, tmp_path, [source], given)  # type: ignore[arg-type]
-    with pytest.raises(JobReportMissingError):
-        task.run()
-
-    assert seen == [12]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -18,12 +17,11 @@ from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.jobs import kafka_source
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore
-from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import has_submitted_nothing
-from tests.operators.copy_task import KINDS, Batch, CopyTask, Replay, Stream, audit, covering
+from tests.operators.copy_task import KINDS, Batch, CopyTask, NewTask, Replay, Stream, audit, covering
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -64,10 +62,8 @@ class Scene(CopyTask):
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
-    source = topic(2, suffix="source")
-    kafka.produce(source, list(map(record, range(COUNT))))
-    found = Scene(kafka, in_process_spark, tmp_path, [source], {"target_topic": topic(2, suffix="target")})
+def scene(new_task: NewTask, topic: TopicFactory) -> Any:
+    found = new_task(Scene, 2, 2, list(map(record, range(COUNT))))
     found.dead = topic(1, suffix="dead")
     return found
 
@@ -167,46 +163,23 @@ def test_a_retry_after_a_lost_report_counts_the_same(scene: Scene, kind: type, d
         assert_counted(scene, result)
 
 
-def test_a_clear_writes_what_one_of_the_two_has_lost(scene: Scene) -> None:
-    given = {"reject_when": REJECT, "dead_letter_topic": scene.dead}
-    scene.clear(**given)
-    for lost, left in ((scene.target, len(BAD)), (scene.dead, COUNT - len(BAD))):
-        scene.recreate(lost)
-
-        result = scene.clear(**given)
-
-        assert result["delivered_before"] == left
-        assert_divided(scene)
-        assert_counted(scene, result)
-
-
-def test_text_is_the_reason_and_null_is_none(scene: Scene) -> None:
-    scene.clear(reject_when="if(offset = 1, concat('grün: ', string(value)), null)", dead_letter_topic=scene.dead)
-    letters = scene.kafka.consume(scene.dead)
-    result = scene.clear(reject_when="null", dead_letter_topic=scene.dead)
-
-    assert sorted((r.headers[3][1] or b"").decode() for r in letters) == ["grün: 2", "grün: bad3"]
-    assert (result["records_written"], result["dead_letters"]["records"]) == (COUNT, 0)
-
-
 def test_filters_come_first_and_dead_letters_keep_headers_that_are_left_out(scene: Scene) -> None:
-    """What is not selected is not rejected, and counts nowhere."""
-    result = scene.rejecting(where="offset < 2", keys=["k0", "k1", "k2", "k9"], include_headers=False)
+    """What is not selected is not rejected, and counts nowhere. Text is the reason, and null is none."""
+    reason = "if(offset = 0 and partition = 0, concat('grün: ', string(value)), null)"
+    keys = ["k0", "k1", "k2", "k9"]
+    result = scene.rejecting(reject_when=reason, where="offset < 2", keys=keys, include_headers=False)
 
     assert (result["records_read"], result["records_written"], result["dead_letters"]["records"]) == (COUNT, 2, 1)
+    (letter,) = scene.kafka.consume(scene.dead)
+    assert dict(letter.headers)[REASON_HEADER] == "grün: bad0".encode()
     assert scene.numbers(scene.dead) == Counter([0])
     copies = scene.kafka.consume(scene.target)
     assert [(r.value, len(r.headers)) for r in sorted(copies)] == [(b"1", 1), (b"2", 1)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "columns"), [(Batch, None), pytest.param(Stream, DOUBLE, marks=pytest.mark.long)], ids=["batch", "stream"]
-)
-def test_an_audit_finds_every_record_in_one_of_the_two(
-    scene: Scene, kind: type, columns: dict[str, str] | None
-) -> None:
+def test_an_audit_finds_every_record_in_one_of_the_two(scene: Scene) -> None:
     """And knows a dead letter that was lost."""
-    copied = scene.rejecting(kind, columns=columns)
+    copied = scene.rejecting()
     audited = audit(copied)
     scene.kafka.delete_records(scene.dead, {0: 1})
     later = audit(copied)
@@ -295,12 +268,6 @@ def test_only_wanted_records_are_copied(
 
     assert scene.numbers(scene.target) == Counter(expected)
     assert (result["records_read"], result["records_written"]) == (COUNT, len(expected))
-
-
-def test_an_audit_of_wanted_records_names_the_others_filtered(scene: Scene) -> None:
-    audited = audit(scene.run(keys=["k1", "k2"], headers={"tenant": "acme"}))
-
-    assert (audited["once"], audited["filtered"], audited["missing"]) == (1, COUNT - 1, 0)
 
 
 def test_a_stream_belongs_to_its_filters(scene: Scene) -> None:

@@ -43,23 +43,14 @@ def test_what_cannot_be_deferred_is_refused(
         ("yarn", {**cluster, **_MANAGER}, login, "cannot hand yarn_rm_auth to the triggerer"),
         ("yarn", cluster, {}, "needs YARN's address for the triggerer"),
         ("yarn", {**cluster, **with_password}, {}, "must have no password"),
+        # Airflow would resume the other task.
+        ("yarn", {**cluster, **_MANAGER}, {"task_id": "called"}, "one that is called within another task cannot be r"),
     ]
     for host, extra, parameters, says in refused:
         connection("spark_default", conn_type="spark", host=host, extra=extra)
         with pytest.raises(AirflowFailException, match=f"^OptionError: deferrable=True .*{says}") as raised:
             run(deferrable=True, report_location=tmp_path.as_uri(), **parameters)
         assert "hunter2" not in str(raised.value)
-
-
-def test_an_operator_within_another_task_is_not_deferred(
-    connection: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Airflow would resume the other one."""
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "cluster", **_MANAGER})
-
-    with pytest.raises(AirflowFailException, match="one that is called within another task cannot be resumed"):
-        run(task_id="called", deferrable=True, report_location=tmp_path.as_uri())
 
 
 @pytest.mark.spark

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,11 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.toolchain.settings import DEPLOYMENT
 from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import CopyTask, Replay
+from tests.operators.copy_task import CopyTask, Replay, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 Make = Callable[..., CopyTask]
-
-
-def once(first: int, last: int) -> Counter[bytes]:
-    return Counter(b"%d" % i for i in range(first, last))
 
 
 @pytest.fixture
@@ -32,8 +27,8 @@ def make(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpa
     source = topic(suffix="source")
     kafka.produce(source, [Record(value=b"%d" % i) for i in range(30)])
 
-    def make(target: str, provenance: str, **fields: Any) -> CopyTask:
-        given = {"target_topic": target, "provenance": provenance, "preserve_partition": True}
+    def make(target: str, **fields: Any) -> CopyTask:
+        given = {"target_topic": target, "provenance": "segments", "preserve_partition": True}
         return CopyTask(kafka, in_process_spark, tmp_path, [source], given, **fields)
 
     return make
@@ -46,7 +41,7 @@ def test_two_deployments_with_the_same_names(
     """One has written to its target when the other one begins: its progress stays. With one name for both this is so
     as long as they have different targets, and do not run at once.
     """
-    tasks = {i: make(topic(suffix=f"target-{i}"), "segments") for i in range(2)}
+    tasks = {i: make(topic(suffix=f"target-{i}")) for i in range(2)}
 
     def of(i: int) -> CopyTask:
         monkeypatch.setenv(DEPLOYMENT.variable, names[i])
@@ -61,15 +56,14 @@ def test_two_deployments_with_the_same_names(
     assert [result["warnings"] for result in results] == [[], []]
 
 
-@pytest.mark.parametrize("provenance", ["segments", pytest.param("headers", marks=pytest.mark.long)])
-def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make, provenance: str) -> None:
+def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make) -> None:
     """It had grown at its front: the items that moved are refused by name, or found where they were; so nothing is
     written twice. One at the end is new.
     """
     target = topic(suffix="target")
     with DAG("dag") as dag:
         Replay.partial(task_id="task").expand(offset_ranges=[[], []])
-    tasks = [make(target, provenance, map_index=i, dag=dag) for i in range(4)]
+    tasks = [make(target, map_index=i, dag=dag) for i in range(4)]
 
     def ranges(start: int) -> list[str]:
         return [f"{tasks[0].source}:0:{start}:{start + 10}"]

@@ -32,7 +32,6 @@ from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
@@ -246,14 +245,9 @@ def test_a_report_is_judged_in_another_task(planner: Planner) -> None:
             bundle.prove(altered)
     with pytest.raises(JobReportForgedError):
         other.prove(report)
-
-
-def test_without_a_report_nothing_is_proved(planner: Planner) -> None:
-    bundle = planner.bundle()
-
-    assert bundle.read_report() is None
+    assert other.read_report() is None
     with pytest.raises(JobReportMissingError, match="logs of its driver"):
-        bundle.prove(None)
+        other.prove(None)
 
 
 def test_the_authors_properties_count(planner: Planner) -> None:
@@ -298,18 +292,3 @@ def test_a_folder_that_cannot_be_written(planner: Planner) -> None:
 
     with pytest.raises(JobFolderError, match="must take the files"):
         bundle.write(str(file))
-
-
-def test_a_replay_has_bundles_too(planner: Planner) -> None:
-    operator = ReplayOffsetRangesOperator(
-        task_id="replay", offset_ranges=[f"{planner.source}:0:1:4"], target_topic=planner.target
-    )
-    bundle = operator.bundle(
-        task_context(),  # type: ignore[arg-type]
-        folder=planner.folder,
-        report_location=str(planner.home),
-        spark_version="4.0.0",
-        scala_version="2.13",
-    )
-
-    assert [str(r) for r in bundle.planned.ranges.format()] == [f"{planner.source}:0:1:4"]

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, Asset
+from airflow.sdk import Asset
 from airflow.sdk.bases.operator import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -28,11 +28,6 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.bare_ranges import bare
 from tests.operators.conftest import RecordingSpark, Traces
-
-OPERATORS = [
-    pytest.param(KafkaToKafkaBatchOperator, {"topics": ["orders"]}, id="batch"),
-    pytest.param(ReplayOffsetRangesOperator, {"offset_ranges": ["orders:0:0:1"]}, id="replay"),
-]
 
 
 def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
@@ -184,33 +179,6 @@ def test_plan_only_starts_nothing(
 
 
 @pytest.mark.broker
-def test_nothing_to_do_is_green_without_spark(
-    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, traces: Traces
-) -> None:
-    """Empty ranges, topics and windows give a report of zeros, and make no asset event."""
-    source, old, target = topic(suffix="source"), topic(suffix="old"), topic(suffix="target")
-    kafka.produce(old, [Record(value=b"v", timestamp=1_700_000_000_000)])
-    year = {"starting_timestamp": "2024-01-01T00:00:00Z", "ending_timestamp": "2025-01-01T00:00:00Z"}
-    empty: list[tuple[type[KafkaToKafkaOperator], dict[str, Any]]] = [
-        (ReplayOffsetRangesOperator, {"offset_ranges": [f"{source}:0:0:0"]}),
-        (ReplayOffsetRangesOperator, {"offset_ranges": []}),
-        (KafkaToKafkaBatchOperator, {"topics": [source]}),
-        (KafkaToKafkaBatchOperator, {"topics": [old], **year}),
-    ]
-    for kind, given in empty:
-        operator = kind(task_id="task", target_topic=target, outlets=[Asset(f"kafka-topic://{target}")], **given)  # type: ignore[arg-type]
-
-        result = run(operator, task_context())
-
-        assert (result["records_read"], result["records_written"], result["gaps"], result["missing"]) == (0, 0, 0, 0)
-        assert (result["application_id"], result["target_topics"]) == ("", [target])
-        assert all(r["from_offset"] == r["until_offset"] and r["records_read"] == 0 for r in result["ranges"])
-        assert operator.outlets == []
-    assert recording_spark.requests == []
-    assert traces.files == []
-
-
-@pytest.mark.broker
 def test_a_retry_uses_the_first_plan(
     kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,10 +289,8 @@ def test_a_driver_that_dies_without_a_report(kafka: KafkaBroker, topic: TopicFac
     assert (traces.files, traces.processes) == ([], [])
 
 
-@pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
-def test_parameters_are_those_of_an_airflow_operator(
-    operator: type[KafkaToKafkaOperator], arguments: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("operator", [KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator])
+def test_parameters_are_those_of_an_airflow_operator(operator: type[KafkaToKafkaOperator]) -> None:
     """Nothing is checked or changed before rendering: templates and outputs of other tasks may stand in every field. A
     misspelt parameter is an error when the DAG is parsed, and none hides one of Airflow's attributes or methods.
     """
@@ -332,31 +298,7 @@ def test_parameters_are_those_of_an_airflow_operator(
     task = operator(task_id="task", **fields)  # type: ignore[arg-type]
 
     assert {name: getattr(task, name) for name in operator.template_fields} == fields
-    assert set(arguments) < set(fields)
     with pytest.raises(TypeError, match="Did you mean 'target_topic'"):
-        operator(task_id="task", target_topik="t", **arguments)
+        operator(task_id="task", target_topik="t")
     ours = set(vars(task)) - set(vars(BaseOperator(task_id="plain")))
     assert {name for name in ours if hasattr(BaseOperator, name)} == set()
-
-
-def test_the_output_of_a_task_is_taken() -> None:
-    """An XComArg as ranges makes the other task an upstream of this one."""
-    with DAG("dag"):
-        find = ReplayOffsetRangesOperator(task_id="find", offset_ranges=[], target_topic="t")
-        replay = ReplayOffsetRangesOperator(task_id="replay", offset_ranges=find.output, target_topic="t")  # type: ignore[arg-type]
-
-    assert replay.upstream_task_ids == {"find"}
-
-
-@pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
-@pytest.mark.filterwarnings("ignore:Task 'other' was never mapped")
-def test_expands_over_its_parameters(operator: type[KafkaToKafkaOperator], arguments: dict[str, Any]) -> None:
-    """``expand()`` knows the class's own parameters and those of its base, and refuses others."""
-    ((name, value),) = arguments.items()
-    own = {also: ["a", "b"] for also in ("target_topic", "where", "spark_conn_id", "conf")}
-    with DAG("dag") as dag:
-        operator.partial(task_id="task").expand(**{name: [value, value]}, **own)
-        with pytest.raises(TypeError, match="misspelt"):
-            operator.partial(task_id="other").expand(misspelt=[1])
-
-    assert dag.get_task("task").is_mapped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +10,11 @@ from airflow.sdk import Asset, BaseHook
 
 from airflow_provider_kafka_spark.core.ledger import STATE_KEY, Delivery, coverage
 from airflow_provider_kafka_spark.coverage import uncovered
+from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.bare_ranges import bare
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import Batch, CopyTask, Replay, Stream
+from airflow_provider_kafka_spark.testing.kafka_broker import Record
+from tests.airflow_fakes import TaskStateStore
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -63,39 +61,10 @@ def kinds(entry: Any) -> list[str]:
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
-    source, target = topic(2, suffix="source"), topic(2, suffix="target")
-    found = Scene(kafka, in_process_spark, tmp_path, [source], {"target_topic": target})
+def scene(new_task: NewTask) -> Any:
+    found = new_task(Scene, 2, 2)
     found.assets = [found.topic_asset]
     return found
-
-
-def test_a_delivery_is_an_event_that_says_what_was_read(scene: Scene) -> None:
-    source, asset = scene.source, scene.topic_asset
-    for partition in (0, 1):
-        scene.produce(5, partition)
-
-    result = scene.run(Replay, offset_ranges=[f"{source}:0:1:4", f"{source}:1:0:5"])
-
-    extra = scene.entry
-    # DAGs are scheduled by the topic.
-    assert scene.operator.outlets == [COPIES, asset]
-    assert scene.event(asset).extra == extra
-    assert {name: extra[name] for name in ("state", "run_id", "records_written", "offset_ranges", "target_ranges")} == {
-        "state": "complete",
-        "run_id": result["run_id"],
-        "records_written": 8,
-        "offset_ranges": [f"{source}:0:1:4", f"{source}:1:0:5"],
-        "target_ranges": result["target_ranges"],
-    }
-    assert extra["bytes_written"] == result["bytes_written"] == 8
-    assert (extra["source"], extra["filtered"], extra["missing_ranges"]) == (scene.kafka.bootstrap_servers, False, [])
-    assert extra["source_cluster_id"] == extra["target_cluster_id"] != ""
-    assert (set(extra["source_topic_ids"]), set(extra["target_topic_ids"])) == ({source}, set(result["target_topics"]))
-    assert bare(uncovered([extra], source, window=[f"{source}:0:0:5", f"{source}:1:0:5"])) == [
-        {"topic": source, "partition": 0, "from_offset": 0, "until_offset": 1},
-        {"topic": source, "partition": 0, "from_offset": 4, "until_offset": 5},
-    ]
 
 
 def test_the_connections_are_read_once_to_name_their_servers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,21 +107,15 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     assert "bytes_written" not in scene.entry
 
 
-@pytest.mark.parametrize("provenance", ["segments", pytest.param("headers", marks=pytest.mark.long)])
-def test_a_clear_that_fails_at_once_has_not_delivered_its_plan(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, provenance: str
-) -> None:
+def test_a_clear_that_fails_at_once_has_not_delivered_its_plan(scene: Scene) -> None:
     """Although the run is finished: that was another plan. With segments it is known what that one delivered."""
-    given = {"provenance": provenance, "preserve_partition": True}
+    given = {"provenance": "segments", "preserve_partition": True}
     scene.produce(10)
     scene.clear(**given)
     scene.produce(10)
-    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.batch.find_remaining", stop)
-    with pytest.raises(Exception, match="stopped"):
-        scene.clear(**given)
+    scene.die_at("find_remaining", batch, lambda: scene.clear(**given))
 
-    known = {"headers": ["0:0-20 unfinished"], "segments": ["0:0-10 covered", "0:10-20 unfinished"]}
-    assert (scene.left["state"], kinds(scene.left)) == ("partial", known[provenance])
+    assert (scene.left["state"], kinds(scene.left)) == ("partial", ["0:0-10 covered", "0:10-20 unfinished"])
 
 
 def stop(*_: object, **__: object) -> None:
@@ -173,32 +136,21 @@ def test_while_it_runs_its_plan_is_not_a_gap(scene: Scene, monkeypatch: pytest.M
     assert kinds(scene.left) == ["0:0-1 covered" if delivery == "exactly_once" else "0:0-1 unfinished"]
 
 
-def test_what_a_filter_leaves_nothing_of_is_covered_and_triggers_nothing(scene: Scene) -> None:
-    scene.produce(1, key=b"a")
+def test_what_a_filter_leaves_nothing_of_is_covered_and_what_was_lost_is_no_gap(scene: Scene) -> None:
+    """Neither triggers anything. A clear that reads more and writes nothing covers that too."""
+    for count in (10, 20):
+        scene.produce(10, key=b"a")
+        scene.clear(keys=["b"])
 
-    scene.run(keys=["b"])
-
-    assert (scene.entry["filtered"], kinds(scene.entry)) == (True, ["0:0-1 covered"])
-    assert scene.operator.outlets == [COPIES]
-
-
-def test_what_was_lost_is_no_gap_and_triggers_nothing(scene: Scene) -> None:
-    """A replay of a gap would fail at it."""
-    scene.produce(20)
+        assert (scene.entry["filtered"], kinds(scene.entry)) == (True, [f"0:0-{count} covered"])
+        assert scene.operator.outlets == [COPIES]
     scene.kafka.delete_records(scene.source, {0: 20})
+    scene.store = TaskStateStore()
 
     scene.run(Replay, offset_ranges=[f"{scene.source}:0:0:20"], fail_on_data_loss=False)
 
     assert kinds(scene.entry) == ["0:0-20 lost"]
     assert scene.operator.outlets == [COPIES]
-
-
-def test_a_clear_that_reads_more_and_writes_nothing_covers_it(scene: Scene) -> None:
-    for key in (b"a", b"b"):
-        scene.produce(10, key=key)
-        scene.clear(keys=["a"])
-
-    assert kinds(scene.entry) == ["0:0-20 covered"]
 
 
 def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(scene: Scene) -> None:

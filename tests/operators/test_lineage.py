@@ -48,12 +48,6 @@ def test_topics_ranges_and_records() -> None:
     assert [text for text, _ in subset(output.outputFacets["subset"].outputCondition)] == ["orders_copy:0:0:98"]
 
 
-def test_bytes_are_known_if_one_try_wrote_all_records() -> None:
-    lineage = lineage_of({**ENTRY, "bytes_written": 9_700})
-    assert lineage is not None
-    assert lineage.outputs[0].outputFacets["outputStatistics"] == OutputStatisticsOutputDatasetFacet(97, size=9_700)
-
-
 def test_a_failed_run_has_what_it_has_committed_and_no_count() -> None:
     lineage = lineage_of(
         {**ENTRY, "state": "partial", "offset_ranges": ["orders:0:100:150"], "target_ranges": []}

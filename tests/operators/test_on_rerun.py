@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +17,9 @@ from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_gr
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import bounded_copy
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from tests.airflow_fakes import task_context
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import Batch, CopyTask, Stream, audit
+from tests.operators.copy_task import CopyTask, NewTask, Stream, audit, numbered, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -39,20 +36,9 @@ class Task(CopyTask):
         return extra if self.asset in self.operator.outlets else None
 
 
-def numbered(first: int, last: int) -> list[Record]:
-    return [Record(value=b"%d" % i, partition=i % 2) for i in range(first, last)]
-
-
-def once(first: int, last: int) -> Counter[bytes]:
-    return Counter(b"%d" % i for i in range(first, last))
-
-
 @pytest.fixture
-def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Task:
-    source, target = topic(2, suffix="source"), topic(2, suffix="target")
-    kafka.produce(source, numbered(0, 10))
-    given = {"target_topic": target, "outlets": [Task.asset]}
-    return Task(kafka, in_process_spark, tmp_path, [source], given)
+def task(new_task: NewTask) -> Any:
+    return new_task(Task, 2, 2, numbered(0, 10), outlets=[Task.asset])
 
 
 @pytest.mark.parametrize(
@@ -60,18 +46,12 @@ def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpa
     [
         pytest.param({}, id="exactly-once"),
         pytest.param({"delivery": "at_least_once", "target_topic": None}, id="at-least-once-and-routed"),
-        pytest.param(
-            {"preserve_order": False, "max_records_per_partition": 2, "where": "offset > 0"},
-            id="cut",
-            marks=pytest.mark.long,
-        ),
     ],
 )
 def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters: dict[str, Any]) -> None:
     """Other records of the target stay out of the result; each event announces what none has announced before."""
     if "target_topic" in parameters:
         parameters = {**parameters, "target_topic_expr": f"if(offset >= 0, '{task.target}', null)"}
-    kept = 8 if "where" in parameters else 10
     task.kafka.produce(task.target, [Record(value=b"other")])
     first = task.clear(**parameters)
     announced_first = task.announced
@@ -81,10 +61,10 @@ def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters:
     task.kafka.produce(task.source, numbered(10, 16))
     more = task.clear(**parameters)
 
-    assert sum(task.values().values()) == kept + 6 + 4
+    assert sum(task.values().values()) == 16 + 4
     assert max((task.values() - Counter({b"other": 4})).values()) == 1
-    assert (first["delivered_before"], again["delivered_before"], more["delivered_before"]) == (0, kept, kept)
-    assert (again["records_written"], more["records_written"]) == (kept, kept + 6)
+    assert (first["delivered_before"], again["delivered_before"], more["delivered_before"]) == (0, 10, 10)
+    assert (again["records_written"], more["records_written"]) == (10, 16)
     assert again["run_id"] == first["run_id"] == more["run_id"]
     assert again["target_ranges"] == first["target_ranges"]
     assert any("has delivered" in warning for warning in again["warnings"])
@@ -114,12 +94,6 @@ def test_a_clear_writes_again_what_the_target_has_lost(task: Task) -> None:
     ("parameters", "policy"),
     [
         pytest.param({"provenance": None}, "delete", id="no-header"),
-        pytest.param(
-            {"provenance": None, "delivery": "at_least_once"},
-            "delete",
-            id="no-header-and-plain",
-            marks=pytest.mark.long,
-        ),
         pytest.param({}, "compact", id="compacted"),
     ],
 )
@@ -162,7 +136,7 @@ def test_a_clear_may_be_refused_or_copy_again(task: Task) -> None:
     assert task.announced is not None
 
 
-def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task) -> None:
     """It announces what no event has announced, although the clear's first try has written it; and an audit of its
     result finds all that the tries have written.
     """
@@ -170,10 +144,7 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypa
     task.clear()
     first_targets = task.announced["target_ranges"] if task.announced else []
     task.kafka.produce(task.source, numbered(10, 16))
-    with monkeypatch.context() as patch:
-        patch.setattr(Batch, "_collect", _fail)
-        with pytest.raises(RuntimeError, match="the worker is gone"):
-            task.clear()
+    task.die_at("_collect", act=task.clear)
     task.kafka.produce(task.target, [Record(value=b"other", partition=p) for p in (0, 1)])
     result = task.succeed()
 
@@ -186,15 +157,8 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task, monkeypa
     assert audit(result, fail_on_finding=True)["once"] == 16
 
 
-def _fail(*_: object, **__: object) -> None:
-    raise RuntimeError("the worker is gone")
-
-
-def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(Batch, "_collect", _fail)
-        with pytest.raises(RuntimeError, match="the worker is gone"):
-            task.clear()
+def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task) -> None:
+    task.die_at("_collect")
     task.recreate(task.target)
     task.succeed()
     cleared = task.clear()
@@ -215,16 +179,10 @@ def refused_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("refused_mark")
-@pytest.mark.parametrize("has_header", [pytest.param(True, marks=pytest.mark.long), False])
-def test_without_a_mark_nothing_counts_as_proved_that_was_not(
-    task: Task, monkeypatch: pytest.MonkeyPatch, has_header: bool
-) -> None:
+def test_without_a_mark_nothing_counts_as_proved_that_was_not(task: Task) -> None:
     """The first try has written nothing; a clear of the second finds the proof, and with more records it is another."""
-    task.given |= {"delivery": "at_least_once", "provenance": "headers" if has_header else None}
-    with monkeypatch.context() as patch:
-        patch.setattr(batch, "write_records", _fail)
-        with pytest.raises(Exception, match="the worker is gone"):
-            task.clear()
+    task.given |= {"delivery": "at_least_once", "provenance": None}
+    task.die_at("write_records", batch)
     task.succeed()
     retried = task.values()
     task.clear()
@@ -233,38 +191,30 @@ def test_without_a_mark_nothing_counts_as_proved_that_was_not(
     task.clear()
 
     assert retried == cleared == once(0, 10)
-    assert task.values() == once(0, 12) + (Counter() if has_header else once(0, 10))
+    assert task.values() == once(0, 12) + once(0, 10)
 
 
 @pytest.mark.usefixtures("refused_mark")
-def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(task: Task) -> None:
     """The first try submitted nothing, and its state is lost, so the second one began a run that no mark names."""
     task.given["delivery"] = "at_least_once"
     for step in ("_submit", "_collect"):
         task.store.values.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(Batch, step, _fail)
-            with pytest.raises(RuntimeError, match="the worker is gone"):
-                task.succeed()
+        task.die_at(step)
     result = task.succeed()
 
     assert task.values() == once(0, 10)
     assert result["delivered_before"] == 10
 
 
-def test_a_dag_run_that_was_deleted_and_made_again(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dag_run_that_was_deleted_and_made_again(task: Task) -> None:
     """Under its id, while the mark of the deleted one is still there. Its first try fails before there is a plan, which
     has lost nothing.
     """
     task.clear()
     task.store.values.clear()
     task.tries = task.clears = 0
-    with monkeypatch.context() as patch:
-        patch.setattr(Batch, "_parameters", _fail)
-        with pytest.raises(RuntimeError, match="the worker is gone"):
-            task.run()
+    task.die_at("_parameters", act=task.run)
 
     result = task.succeed()
 

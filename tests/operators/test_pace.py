@@ -7,10 +7,8 @@ import time
 from typing import Any, NamedTuple
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -75,23 +73,11 @@ class Meter:
     ("counts", "parameters"),
     [
         pytest.param([2_000, 8_000, 2_000], {}, id="one-task-is-left-at-the-end"),
-        pytest.param(
-            [6_000, 6_000],
-            {"max_records_per_partition": 250, "preserve_order": False, "delivery": "at_least_once"},
-            id="short-tasks-at-least-once",
-            marks=pytest.mark.long,
-        ),
         # A record of ten bytes has eight more in its batch.
         pytest.param(
             [5_000, 5_000],
             {"provenance": None, "max_records_per_second": None, "max_bytes_per_second": RATE * 18},
             id="batches-by-bytes",
-        ),
-        pytest.param(
-            [6_000, 6_000],
-            {"max_records_per_second": None, "max_bytes_per_second": RATE * 10},
-            id="records-by-bytes",
-            marks=pytest.mark.long,
         ),
     ],
 )
@@ -126,12 +112,3 @@ def test_the_whole_job_keeps_the_pace(
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
     assert [group.group_id for group in groups if group.group_id.endswith("-pace")] == []
-
-
-@pytest.mark.parametrize("name", ["max_records_per_second", "max_bytes_per_second"])
-def test_a_pace_is_at_least_one(name: str) -> None:
-    for value in (0, 0.5, "many", True):
-        with pytest.raises((AirflowFailException, OptionError), match=f"{name} must be an integer of at least 1"):
-            KafkaToKafkaBatchOperator(task_id="task", topics=["a"], target_topic="b", **{name: value}).execute(
-                task_context()
-            )  # type: ignore[arg-type]

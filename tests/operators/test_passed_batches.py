@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,7 @@ from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import proof
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import Batch, CopyTask, Replay, Stream, audit
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, audit, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -26,10 +24,6 @@ PASSES = "Passes the source's record batches on as they are."
 
 def numbered(first: int, last: int, partitions: int = 2) -> list[Record]:
     return [Record(b"k%d" % i, b"%d" % i, (("h", None),), partition=i % partitions) for i in range(first, last)]
-
-
-def once(first: int, last: int) -> Counter[bytes]:
-    return Counter(b"%d" % i for i in range(first, last))
 
 
 def produce(kafka: KafkaBroker, topic: str, records: list[Record], in_batch: int = 20) -> None:
@@ -56,37 +50,16 @@ def assert_mapped(kafka: KafkaBroker, result: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> CopyTask:
-    source, target = topic(2, suffix="source"), topic(2, suffix="target")
-    produce(kafka, source, numbered(0, 400))
-    given = {"target_topic": target, "provenance": "segments", "preserve_partition": True}
-    return CopyTask(kafka, in_process_spark, tmp_path, [source], given)
+def task(new_task: NewTask) -> Any:
+    found = new_task(CopyTask, 2, 2, provenance="segments", preserve_partition=True)
+    produce(found.kafka, found.source, numbered(0, 400))
+    return found
 
 
 @pytest.fixture
 def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transactions of few records."""
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 50)
-
-
-def test_a_stream(task: CopyTask) -> None:
-    """Its batches end inside of record batches; one without its commit, as after a crash, is finished."""
-    given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 150}
-    first = task.run(**given)
-    copied = task.values()
-    (task.checkpoint / "generation-0" / "commits" / "2").unlink()
-    produce(task.kafka, task.source, numbered(400, 500))
-    task.clears += 1
-    second = task.run(**given)
-
-    assert [b["records_written"] for b in first["batches"]] == [150, 150, 100]
-    assert first["batches_passed"] > 0
-    assert copied == once(0, 400)
-    assert [(b["batch"], b["replayed"]) for b in second["batches"]] == [(2, True), (3, False)]
-    assert (second["records_written"], second["delivered_before"]) == (200, 100)
-    assert task.values() == once(0, 500)
-    for result in (first, second):
-        assert_mapped(task.kafka, result)
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -151,26 +124,6 @@ def test_two_plans_in_turn(task: CopyTask) -> None:
     for result in (again, whole):
         assert_mapped(task.kafka, result)
         assert not result["evidence"]["may_have_duplicates"]
-
-
-@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-def test_a_clear_after_a_success(task: CopyTask, delivery: str) -> None:
-    """The target says of no record where it came from: the proof of the same plan counts, and nothing is written. Where
-    the plan is another one, only exactly once goes on after what was proved.
-    """
-    first, again = task.clear(delivery=delivery), task.clear(delivery=delivery)
-    written = task.values()
-    produce(task.kafka, task.source, numbered(400, 440))
-    more = task.clear(delivery=delivery)
-
-    for result in (first, again, more):
-        assert_mapped(task.kafka, result)
-    assert written == once(0, 400)
-    goes_on = delivery == "exactly_once"
-    assert task.values() == (once(0, 440) if goes_on else written + once(0, 440))
-    assert (again["run_id"], again["segments"]) == (first["run_id"], first["segments"])
-    assert again["delivered_before"] == 400
-    assert any("written again" in warning for warning in more["warnings"]) is not goes_on
 
 
 def test_a_plan_says_which_way_it_takes(task: CopyTask) -> None:
@@ -240,13 +193,10 @@ def test_a_broker_that_does_not_answer_the_worker_is_no_verdict(
     assert not any("written again" in warning for warning in result["warnings"])
 
 
-def test_a_clear_that_only_counts_and_dies(task: CopyTask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clear_that_only_counts_and_dies(task: CopyTask) -> None:
     """What the worker has proved before stays, for the clear after that."""
     task.clear()
-    with monkeypatch.context() as patched:
-        patched.setattr(batch, "_written_to", _die)
-        with pytest.raises(Exception, match="died"):
-            task.clear()
+    task.die_at("_written_to", batch, task.clear)
     produce(task.kafka, task.source, numbered(400, 500))
 
     result = task.clear()
@@ -268,7 +218,9 @@ def test_a_batch_without_a_partition_of_the_one_before(
 
     def open_once(self: RunOwnership, decision: Any, pieces: Any) -> Any:
         partitions.append([piece.partition for piece in pieces])
-        return _die() if len(partitions) == 2 else opened(self, decision, pieces)
+        if len(partitions) == 2:
+            raise RuntimeError("died")
+        return opened(self, decision, pieces)
 
     monkeypatch.setattr(RunOwnership, "open", open_once)
     given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 100}
@@ -279,7 +231,3 @@ def test_a_batch_without_a_partition_of_the_one_before(
     assert partitions[:2] == [[0, 1], [1]]
     assert task.values() == once(0, 200)
     assert not any("written again" in warning for warning in result["warnings"])
-
-
-def _die(*_: object, **__: object) -> None:
-    raise RuntimeError("died")

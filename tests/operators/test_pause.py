@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,12 +16,11 @@ from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.errors import PausedTooLongError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import Batch, CopyTask, Stream
-from tests.waiting import until
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Stream
+from tests.waiting import until, until_quiet
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -44,18 +42,6 @@ class Scene(CopyTask):
     def end(self) -> int:
         return self.kafka.offsets(self.target)[0][1]
 
-    def wait_until_quiet(self) -> int:
-        """The end of the target, when it has grown beyond the limit and then not for three seconds."""
-        deadline, seen, since = time.monotonic() + WAIT_SECONDS, 0, time.monotonic()
-        while time.monotonic() < deadline:
-            now = self.end()
-            if now != seen:
-                seen, since = now, time.monotonic()
-            elif seen > MAX_LAG and time.monotonic() - since > 3.0:
-                return seen
-            time.sleep(0.1)
-        raise AssertionError(f"The topic must stop to grow; it ends at {seen}")
-
     def in_background(self, kind: type = Batch, **parameters: Any) -> tuple[threading.Thread, list[dict[str, Any]]]:
         results: list[dict[str, Any]] = []
         thread = threading.Thread(target=lambda: results.append(self.run(kind, **parameters)), daemon=True)
@@ -70,16 +56,12 @@ class Scene(CopyTask):
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
-    source, group_id = topic(suffix="source"), f"billing-{uuid4().hex[:8]}"
+def scene(new_task: NewTask) -> Any:
+    group_id = f"billing-{uuid4().hex[:8]}"
+    pause = {"group_id": group_id, "max_lag": MAX_LAG}
+    found = new_task(Scene, max_records_per_second=1_000, pause_while_lag=pause)
     records = [Record(value=b"%d" % i) for i in range(RECORDS)]
-    kafka.produce(source, records, {"batch.num.messages": 100, "linger.ms": 1_000})
-    given = {
-        "target_topic": topic(suffix="target"),
-        "max_records_per_second": 1_000,
-        "pause_while_lag": {"group_id": group_id, "max_lag": MAX_LAG},
-    }
-    found = Scene(kafka, in_process_spark, tmp_path, [source], given)
+    found.kafka.produce(found.source, records, {"batch.num.messages": 100, "linger.ms": 1_000})
     found.group_id = group_id
     found.commit(0)
     return found
@@ -94,10 +76,6 @@ def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSp
             {"max_records_per_partition": 100, "preserve_order": False, "delivery": "at_least_once"},
             id="short-tasks-at-least-once",
         ),
-        pytest.param(
-            Batch, {"provenance": "segments", "preserve_partition": True}, id="batches", marks=pytest.mark.long
-        ),
-        pytest.param(Batch, {}, id="batch", marks=pytest.mark.long),
     ],
 )
 def test_nothing_is_sent_while_the_group_is_behind(
@@ -113,7 +91,7 @@ def test_nothing_is_sent_while_the_group_is_behind(
         log.append(capfd.readouterr().err)
         return "".join(log).count(f"Paused for the consumer group '{scene.group_id}': its lag is ")
 
-    first = scene.wait_until_quiet()
+    first = until_quiet(scene.end, MAX_LAG, 3.0)
     assert first < RECORDS
     # The first batch of a stream may have sent all when it learns of its pause; the second one then begins with one.
     is_second = scene.values().total() >= how.get("max_offsets_per_trigger", RECORDS)

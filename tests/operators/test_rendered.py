@@ -1,4 +1,6 @@
-"""What templates and forms render: flags, numbers and moments are read, or are an error that shows them."""
+"""What templates and forms render: flags, numbers and moments are read, or are an error that shows them; and what a run
+without a data interval says of templates that ask for it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.bases.operator import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from jinja2.exceptions import UndefinedError
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
@@ -17,7 +20,11 @@ from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAva
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
-from airflow_provider_kafka_spark.sensors.offsets import ConsumerGroupLagSensor, KafkaNewRecordsSensor
+from airflow_provider_kafka_spark.sensors.offsets import (
+    ConsumerGroupLagSensor,
+    KafkaNewRecordsSensor,
+    KafkaTimestampReachedSensor,
+)
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
@@ -112,13 +119,24 @@ def test_a_form_says_whether_only_a_plan_is_made(
 
 @pytest.mark.broker
 def test_all_that_a_form_gives_reaches_the_job(
-    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
+    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Numbers and flags are text then."""
-    source, target = topic(suffix="source"), topic(suffix="target")
+    """Numbers, flags, lists and mappings are text then. A field that was emptied is None, which renders to text, and
+    the log says that it is left out.
+    """
+    sources, target = [topic(suffix="a"), topic(suffix="b")], topic(suffix="target")
     now = datetime.now(timezone.utc)
-    kafka.produce(source, [Record(value=b"v", timestamp=int(now.timestamp() * 1000)) for _ in range(30)])
-    forms = {
+    for source in sources:
+        kafka.produce(source, [Record(value=b"v", timestamp=int(now.timestamp() * 1000)) for _ in range(30)])
+    empty = {
+        "": ("target_conn_id", "target_topic_expr", "where"),
+        " ": ("topic_pattern", "assign"),
+        None: ("max_planned_records", "min_token_lifetime"),
+    }
+    forms = {name: value for value, names in empty.items() for name in names} | {
+        "topics": f"{sources[0]}, {sources[1]}",
+        "columns": '{"value": "key"}',
+        "sink_options": '{"kafka.linger.ms": "7"}',
         "max_records_per_partition": "10",
         "preserve_order": "no",
         "preserve_partition": "true",
@@ -133,64 +151,24 @@ def test_all_that_a_form_gives_reaches_the_job(
     templates = {name: "{{ params.given." + name + " }}" for name in forms}
 
     with pytest.raises(JobReportMissingError):
-        run((KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target}), forms, **templates)
+        run((KafkaToKafkaBatchOperator, {"target_topic": target}), forms, **templates)
 
     (request,) = recording_spark.requests
-    assert len(request.spans) == 3
+    assert ({r.topic for r in request.offset_ranges}, len(request.spans)) == (set(sources), 6)
+    assert (request.transform.where, request.transform.topic_expr) == (None, None)
+    assert request.transform.columns == {"value": "key"}
+    assert request.sink_options["kafka.linger.ms"] == "7"
+    assert "where rendered to" in capsys.readouterr().out
     assert (request.preserve_order, request.delivery) == (False, "at_least_once")
     assert (request.transform.preserve_partition, request.transform.include_headers) == (True, False)
     assert request.progress_seconds == 2.0
 
 
 @pytest.mark.broker
-def test_empty_fields_of_a_form_are_none_and_lists_are_text(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    recording_spark: RecordingSpark,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Airflow's form gives None for a field that was emptied, which renders to text. The log says what is left out."""
-    sources, target = [topic(suffix="a"), topic(suffix="b")], topic(suffix="target")
-    for source in sources:
-        kafka.produce(source, [Record(value=b"v")])
-    empty = {
-        "": ("target_conn_id", "target_topic_expr", "where"),
-        " ": ("topic_pattern", "assign", "max_records_per_partition"),
-        None: ("max_planned_records", "min_token_lifetime"),
-    }
-    forms = {name: value for value, names in empty.items() for name in names} | {
-        "columns": '{"value": "key"}',
-        "sink_options": '{"kafka.linger.ms": "7"}',
-        "topics": f"{sources[0]}, {sources[1]}",
-    }
-    templates = {name: "{{ params.given." + name + " }}" for name in forms}
-
-    with pytest.raises(JobReportMissingError):
-        run((KafkaToKafkaBatchOperator, {"target_topic": target}), forms, **templates)
-
-    (request,) = recording_spark.requests
-    assert {r.topic for r in request.offset_ranges} == set(sources)
-    assert (request.transform.where, request.transform.topic_expr) == (None, None)
-    assert request.transform.columns == {"value": "key"}
-    assert request.sink_options["kafka.linger.ms"] == "7"
-    assert "where rendered to" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["columns", "source_options", "sink_options", "assign"])
-def test_a_mapping_of_a_form_is_json(name: str) -> None:
-    with pytest.raises(AirflowFailException, match=f"{name} must be JSON where it is text; got '{{broken'"):
-        run(_BATCH, "{broken", **{name: _GIVEN})
-    with pytest.raises(AirflowFailException, match=f"{name} must be a mapping; got '0'"):
-        run(_BATCH, "0", **{name: _GIVEN})
-    with pytest.raises(AirflowFailException, match=f"{name} names .*twice"):
-        run(_BATCH, '{"a": [0], "a": [1]}', **{name: _GIVEN})
-
-
-@pytest.mark.broker
 def test_a_run_without_records_may_be_skipped(
     kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
 ) -> None:
-    """By default it succeeds."""
+    """By default it succeeds. One whose records have all aged out is not skipped: the result names them."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kind = (KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target})
 
@@ -199,19 +177,27 @@ def test_a_run_without_records_may_be_skipped(
     assert run(kind, "succeed", on_empty=_GIVEN)["records_read"] == 0
     with pytest.raises(AirflowFailException, match="on_empty must be 'succeed' or 'skip'; got 'never'"):
         run(kind, "never", on_empty=_GIVEN)
+    kafka.produce(source, [Record(value=b"v") for _ in range(5)])
+    kafka.delete_records(source, {0: 5})
+    lost = (ReplayOffsetRangesOperator, {"offset_ranges": [f"{source}:0:0:5"], "target_topic": target})
+    result = run(lost, "skip", on_empty=_GIVEN, fail_on_data_loss=False)
+    assert (result["missing"], result["records_read"]) == (5, 0)
     assert recording_spark.requests == []
 
 
-@pytest.mark.broker
-def test_what_is_missing_is_not_skipped(
-    kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
-) -> None:
-    """All requested records have aged out: the result names them."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"v") for _ in range(5)])
-    kafka.delete_records(source, {0: 5})
-    kind = (ReplayOffsetRangesOperator, {"offset_ranges": [f"{source}:0:0:5"], "target_topic": target})
+_UNDATED = [
+    pytest.param((KafkaToKafkaBatchOperator, {"starting_timestamp": "{{ data_interval_start }}"}), id="window"),
+    pytest.param((ReplayOffsetRangesOperator, {"offset_ranges": [], "where": "dt = '{{ ds }}'"}), id="expression"),
+    pytest.param(
+        (KafkaTimestampReachedSensor, {"topics": ["orders"], "timestamp": "{{ data_interval_end }}"}), id="sensor"
+    ),
+]
 
-    result = run(kind, "skip", on_empty=_GIVEN, fail_on_data_loss=False)
 
-    assert (result["missing"], result["records_read"]) == (5, 0)
+@pytest.mark.parametrize("kind", _UNDATED)
+def test_a_template_of_a_run_without_data_interval_says_what_to_do(kind: Kind) -> None:
+    """Jinja says only that a name is undefined; and no retry can give it one. Other names are left to Jinja."""
+    with pytest.raises(AirflowFailException, match=r"InvalidInputError: .*no data interval.*logical-date.*backfill"):
+        run(kind, None)
+    with pytest.raises(UndefinedError, match="'data_interval_strat' is undefined"):
+        run(_BATCH, None, starting_timestamp="{{ data_interval_strat }}")

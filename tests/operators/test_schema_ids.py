@@ -4,17 +4,15 @@ was.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.jobs import kafka_source
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import KINDS, Batch, CopyTask, Replay, Stream, audit, covering
+from tests.operators.copy_task import KINDS, Batch, CopyTask, NewTask, Replay, Stream, audit, covering
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -29,10 +27,8 @@ IDS = {3: 17, "4": 2**31 - 1}
 
 
 @pytest.fixture
-def task(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> CopyTask:
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(framed(5, b"%d" % i), value) for i, value in enumerate(VALUES)])
-    return CopyTask(kafka, in_process_spark, tmp_path, [source], {"target_topic": target})
+def task(new_task: NewTask) -> Any:
+    return new_task(records=[Record(framed(5, b"%d" % i), value) for i, value in enumerate(VALUES)])
 
 
 def copies(task: CopyTask) -> list[Record]:
@@ -87,12 +83,3 @@ def test_an_unknown_id_fails_by_name_and_a_dead_letter_keeps_its_own(task: CopyT
     task.clear(schema_id_map={3: 17}, reject_when="offset = 1", dead_letter_topic=dead)
     assert [r.value for r in task.kafka.consume(dead)] == [framed(4, b"")]
     assert [r.value for r in copies(task)] == [framed(17), *VALUES[2:]]
-
-
-def test_an_approved_plan_has_the_map(task: CopyTask) -> None:
-    plan = task.run(Replay, schema_id_map=IDS, plan_only=True)
-    task.run(Replay, plan=plan)
-
-    assert "Schema ids of values: 3 becomes 17, 4 becomes 2147483647" in plan["text"]
-    assert [r.value for r in copies(task)] == MAPPED
-    assert len(task.spark.requests) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,16 +10,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators import batch
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import CopyTask, Stream
+from tests.operators.copy_task import NewTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -39,51 +35,6 @@ def plan(source: str, store: TaskStateStore | None = None, **parameters: Any) ->
     operator.render_template_fields({})
     result = operator.execute(task_context(store or TaskStateStore()))  # type: ignore[arg-type]
     return [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]]
-
-
-@pytest.mark.parametrize(
-    ("config", "step_ms", "parameters", "warns"),
-    [
-        pytest.param({}, -1, {"exact_window": False}, True, id="newest-first"),
-        pytest.param({}, -1, {"exact_window": True}, False, id="exact-window"),
-        pytest.param({"message.timestamp.type": "LogAppendTime"}, -1, {}, False, id="times-of-the-broker"),
-    ],
-)
-def test_a_window_out_of_order_is_a_warning_of_the_plan(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    config: dict[str, str],
-    step_ms: int,
-    parameters: dict[str, Any],
-    warns: bool,
-) -> None:
-    """Such a window has more records than the times say. Where it cannot be, no record is read to find out."""
-    source, asked = topic(2, config), list[OffsetRanges]()
-
-    def sampled(client: KafkaHook, ranges: OffsetRanges) -> dict[TopicPartition, list[int]]:
-        asked.append(ranges)
-        return sample_timestamps(client, ranges)
-
-    monkeypatch.setattr(batch, "sample_timestamps", sampled)
-    start = MOMENT if step_ms > 0 else MOMENT + 99 * 60_000
-    records = [Record(value=b"v", partition=i % 2, timestamp=start + i * step_ms * 60_000) for i in range(100)]
-    kafka.produce(source, records)
-    operator = KafkaToKafkaBatchOperator(
-        task_id="plan",
-        topics=[source],
-        target_topic_expr="'x'",
-        plan_only=True,
-        starting_timestamp=MOMENT + 50 * 60_000,
-        **parameters,
-    )
-
-    result = operator.execute(task_context())  # type: ignore[arg-type]
-
-    found = [w for w in result["warnings"] if "from before the window" in w]
-    assert len(found) == warns
-    is_read = not config and not parameters.get("exact_window")
-    assert sum(ranges.total for ranges in asked) == (result["planned_records"] if is_read else 0)
 
 
 def test_a_window_of_mostly_other_times_is_refused_before_anything_is_written(
@@ -135,24 +86,16 @@ def test_a_moment_is_the_start_of_a_window(kafka: KafkaBroker, topic: TopicFacto
     assert plan(source, starting_offsets=str(MOMENT + 4)) == [(0, 2, 5), (1, 2, 5)]
     window = {"ending_timestamp": MOMENT + 8, "exact_window": True}
     assert plan(source, starting_offsets={"timestamp": MOMENT + 4}, **window) == [(0, 2, 4), (1, 2, 4)]
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({"starting_offsets": MOMENT, "starting_timestamp": MOMENT}, "give one of the two"),
-        ({"starting_offsets": {"group_id": "g"}, "starting_timestamp": MOMENT}, "give one of the two"),
-        ({"starting_offsets": "last_run"}, "KafkaToKafkaAvailableNowOperator goes on"),
-        ({"starting_offsets": MOMENT, "ending_timestamp": MOMENT - 1}, "must not be reversed"),
-    ]
-    for parameters, says in refused:
-        with pytest.raises(AirflowFailException, match=says):
-            plan(source, **parameters)
+    with pytest.raises(AirflowFailException, match="give one of the two"):
+        plan(source, starting_offsets={"group_id": "g"}, starting_timestamp=MOMENT)
 
 
 def test_a_stream_begins_where_a_group_stands_and_goes_on_by_its_checkpoint(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, group: str, tmp_path: Path
+    kafka: KafkaBroker, new_task: NewTask, group: str
 ) -> None:
     """A later commit of the group does not move the stream, unless it is reset to it, once."""
-    source, start = topic(2, suffix="source"), {"starting_offsets": {"group_id": group}}
-    given = {"target_topic": topic(suffix="target"), "preserve_timestamps": False}
-    task = CopyTask(kafka, in_process_spark, tmp_path, [source], given)
+    task, start = new_task(source=2, preserve_timestamps=False), {"starting_offsets": {"group_id": group}}
+    source = task.source
     produce(kafka, source, 0, 10)
     with pytest.raises(AirflowFailException, match=r"^BoundError: starting_offsets must name a consumer group"):
         task.run(Stream, **start)

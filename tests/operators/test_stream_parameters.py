@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore
 from tests.docs.test_parameters import own_parameters
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import CopyTask, Stream
+from tests.operators.copy_task import CopyTask, NewTask, Stream
 
 #: Another value of each parameter, by what it decides. Those of a checkpoint: which records are copied, and to where.
 OF_A_CHECKPOINT: dict[str, Any] = {
@@ -120,19 +118,18 @@ def test_what_a_change_is_compared_with(name: str) -> None:
 
 
 @pytest.fixture
-def stopped(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> CopyTask:
+def stopped(new_task: NewTask) -> Any:
     """A stream that writes no headers, whose first run has died within its first batch: the target refused the last of
     41 records. It takes it now.
     """
-    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
-    task = CopyTask(kafka, in_process_spark, tmp_path, [source], {"target_topic": target, "provenance": None})
     records = [Record(b"k", b"%d" % i, (("h", b"1"),)) for i in range(40)]
-    kafka.produce(source, [*records, Record(b"k", os.urandom(50_000))])
+    task = new_task(records=[*records, Record(b"k", os.urandom(50_000))], provenance=None)
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "20000"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 10)
         with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
             task.run(Stream)
-    kafka.alter_topic(target, {"max.message.bytes": "1000000"})
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000000"})
     assert 0 < task.values().total() < 41
     return task
 
@@ -169,16 +166,9 @@ def test_a_batch_is_finished_as_it_was_begun(stopped: CopyTask) -> None:
 
 @pytest.mark.broker
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "changed",
-    [
-        pytest.param(OF_A_RUN, id="all"),
-        *(pytest.param({n: v}, id=n, marks=pytest.mark.long) for n, v in OF_A_RUN.items()),
-    ],
-)
-def test_all_else_may_change_within_a_batch(stopped: CopyTask, changed: dict[str, Any]) -> None:
+def test_all_else_may_change_within_a_batch(stopped: CopyTask) -> None:
     """The progress that was committed with its records still counts, although the target cannot be read back."""
-    finished = _next_run(stopped, **changed)
+    finished = _next_run(stopped, **OF_A_RUN)
 
     _assert_once(stopped, 41)
     assert finished["delivered_before"] > 0
@@ -186,20 +176,17 @@ def test_all_else_may_change_within_a_batch(stopped: CopyTask, changed: dict[str
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_maps_may_grow_within_a_batch(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path
-) -> None:
+def test_maps_may_grow_within_a_batch(kafka: KafkaBroker, topic: TopicFactory, new_task: NewTask) -> None:
     """A batch that met an unknown schema id goes on when the map has it, whatever else is mapped by then."""
-    first, targets = topic(suffix="in"), [topic(suffix="target"), topic(suffix="target")]
-    given = {"topics": None, "topic_pattern": f"{first[:-8]}.*", "provenance": None}
-    task = CopyTask(kafka, in_process_spark, tmp_path, [first], given)
+    task, targets = new_task(topics=None, target_topic=None, provenance=None), [topic(suffix="to"), topic(suffix="to")]
+    first, task.given["topic_pattern"] = task.source, f"{task.source[:-8]}.*"
     kafka.produce(first, [Record(b"k", b"\0\0\0\0\x03%d" % i) for i in range(30)])
     kafka.produce(first, [Record(b"k", b"\0\0\0\0\x04last")])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 10)
         with pytest.raises(Exception, match="has no id for schema 4"):
             task.run(Stream, topic_map={first: targets[0]}, schema_id_map={3: 17})
-    second = topic(suffix="in")
+    second = topic(suffix="source")
     kafka.produce(second, [Record(b"k", b"\0\0\0\0\x03of the second")])
 
     result = _next_run(task, topic_map={first: targets[0], second: targets[1]}, schema_id_map={3: 17, 4: 18})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +11,18 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import CopyTask, Replay
+from tests.operators.copy_task import NewTask, Replay
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 _DAY = 86_400_000
 
 
-def test_a_target_that_would_not_keep_them(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path
-) -> None:
+def test_a_target_that_would_not_keep_them(kafka: KafkaBroker, new_task: NewTask) -> None:
     """The oldest record is two days old."""
-    source, target = topic(suffix="source"), topic(suffix="target")
     now = int(time.time() * 1000)
-    kafka.produce(source, [Record(value=b"%d" % age, timestamp=now - age * _DAY) for age in (2, 1, 0)])
-    task = CopyTask(kafka, in_process_spark, tmp_path, [source], {"target_topic": target})
+    task = new_task(records=[Record(value=b"%d" % age, timestamp=now - age * _DAY) for age in (2, 1, 0)])
+    target = task.target
     unset = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": str(2**63 - 1)}
     for name, value in (
         ("message.timestamp.before.max.ms", str(_DAY)),
@@ -37,7 +32,7 @@ def test_a_target_that_would_not_keep_them(
         kafka.alter_topic(target, {**unset, "retention.ms": "-1", name: value})
         with pytest.raises(AirflowFailException, match=rf"TargetError: .*{name}.* preserve_timestamps=False"):
             task.run(Replay)
-    assert in_process_spark.jobs == []
+    assert task.spark.jobs == []
 
     task.run(Replay, preserve_timestamps=False)
     copies = kafka.consume(target)
@@ -47,14 +42,14 @@ def test_a_target_that_would_not_keep_them(
 
 @pytest.mark.parametrize("how", [{}, {"where": "value is not null"}, {"provenance": None}], ids=["", "sql", "batches"])
 def test_records_from_outside_of_a_window_are_counted_and_copied(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path, how: dict[str, Any]
+    kafka: KafkaBroker, topic: TopicFactory, new_task: NewTask, how: dict[str, Any]
 ) -> None:
     """They lie between those of the window. That they are most of all is a warning."""
-    source, target = topic(suffix="source"), topic(suffix="target", config={"retention.ms": "-1"})
+    target = topic(suffix="target", config={"retention.ms": "-1"})
+    task = new_task(target_topic=target, **how)
     noon, hour = 1_700_000_000_000, 3_600_000
     for at in [-1, 5, -9, -8, 2 * hour, 6, 7]:
-        kafka.produce(source, [Record(value=b"%d" % at, timestamp=noon + at)])
-    task = CopyTask(kafka, in_process_spark, tmp_path, [source], {"target_topic": target, **how})
+        kafka.produce(task.source, [Record(value=b"%d" % at, timestamp=noon + at)])
 
     first = task.clear(starting_timestamp=noon, ending_timestamp=noon + hour)
     late = task.clear(starting_timestamp=noon + hour)
@@ -65,14 +60,11 @@ def test_records_from_outside_of_a_window_are_counted_and_copied(
     assert "records_outside_window" not in task.clear(Replay)
 
 
-def test_they_arrive_as_they_were(
-    kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path
-) -> None:
+def test_they_arrive_as_they_were(kafka: KafkaBroker, topic: TopicFactory, new_task: NewTask) -> None:
     """Also by way of SQL."""
-    source, target = topic(suffix="source"), topic(suffix="target", config={"retention.ms": "-1"})
+    target = topic(suffix="target", config={"retention.ms": "-1"})
     times = [1_700_000_000_123, 5, 1_600_000_000_000]
-    kafka.produce(source, [Record(value=b"%d" % at, timestamp=at) for at in times])
-    task = CopyTask(kafka, in_process_spark, tmp_path, [source], {"target_topic": target})
+    task = new_task(records=[Record(value=b"%d" % at, timestamp=at) for at in times], target_topic=target)
 
     task.clear(Replay)
     task.clear(Replay, where="value is not null")

@@ -23,45 +23,30 @@ kinds = pytest.mark.parametrize(("kind", "parameters"), _KINDS)
 _IDS, _OWNER = ["Fnb0YrRxQ8C0YjWbl0aMsA", "second-id"], "User:alice"
 
 
-def _rendered(task: BaseOperator, **context: Any) -> dict[str, Any]:
-    """As a task runner sends them to Airflow's UI."""
-    task.render_template_fields(context)
-    return _serialize_rendered_fields(task)
-
-
 @kinds
 def test_ids_and_owner_are_shown(kind: type[BaseOperator], parameters: dict[str, Any]) -> None:
-    """Under names that Airflow does not take for those of secrets; the parameters keep theirs."""
-    task: Any = kind(task_id="t", token_ids=["{{ first }}", _IDS[1]], token_owner="User:{{ who }}", **parameters)
-
-    shown = _rendered(task, first=_IDS[0], who="alice")
-
-    assert (shown["selected_ids"], shown["selected_owner"]) == (_IDS, _OWNER)
-    assert not [name for name, value in shown.items() if "***" in str(value)]
-    assert (task.token_ids, task.token_owner) == (_IDS, _OWNER)
-
-
-@kinds
-def test_a_sensors_whole_result_is_shown_as_ids(kind: type[BaseOperator], parameters: dict[str, Any]) -> None:
-    """Airflow would mask what is under its key."""
-    task: Any = kind(
-        task_id="t", token_ids={"tokens": [{"token_id": name} for name in _IDS], "now_ms": 1}, **parameters
-    )
-
-    assert _rendered(task)["selected_ids"] == task.token_ids == _IDS
-
-
-@kinds
-def test_mapped_tasks_show_theirs(kind: type[BaseOperator], parameters: dict[str, Any]) -> None:
+    """Under names that Airflow does not take for those of secrets; the parameters keep theirs. So are those of a
+    sensor's whole result, and of a mapped task.
+    """
+    owner, context = "User:{{ who }}", {"first": _IDS[0], "who": "alice"}
+    task: Any = kind(task_id="t", token_ids=["{{ first }}", _IDS[1]], token_owner=owner, **parameters)
+    found = {"tokens": [{"token_id": name} for name in _IDS], "now_ms": 1}
+    of_result: Any = kind(task_id="r", token_ids=found, token_owner=owner, **parameters)
     with DAG("d"):
-        mapped = kind.partial(task_id="t", token_owner="User:{{ who }}", **parameters).expand(token_ids=[[_IDS[0]], []])
-    task = mapped.unmap({"token_ids": [_IDS[0]]})
-
+        partial = kind.partial(task_id="m", token_owner=owner, **parameters)
+        mapped = partial.expand(token_ids=[_IDS, []])
+    unmapped: Any = mapped.unmap({"token_ids": _IDS})
+    for each in (task, of_result):
+        each.render_template_fields(context)
     # As the mapped operator renders it: by the fields of the class.
-    task._do_render_template_fields(task, mapped.template_fields, {"who": "alice"}, mapped.get_template_env(), set())  # noqa: SLF001
+    unmapped._do_render_template_fields(unmapped, mapped.template_fields, context, mapped.get_template_env(), set())  # noqa: SLF001
 
-    shown = _serialize_rendered_fields(task)
-    assert (shown["selected_ids"], shown["selected_owner"]) == ([_IDS[0]], _OWNER)
+    for each in (task, of_result, unmapped):
+        # As a task runner sends them to Airflow's UI.
+        shown = _serialize_rendered_fields(each)
+        assert (shown["selected_ids"], shown["selected_owner"]) == (_IDS, _OWNER)
+        assert not [name for name, value in shown.items() if "***" in str(value)]
+        assert (each.token_ids, each.token_owner) == (_IDS, _OWNER)
 
 
 @kinds

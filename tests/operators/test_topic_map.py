@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from airflow.sdk import Asset
@@ -104,17 +103,6 @@ def test_each_topic_goes_to_its_own_target(
     assert scene.spark.requests[-1].transform.topic_map == scene.map
 
 
-def test_a_map_that_is_text_may_have_more_topics_and_several_for_one_target(scene: Scene) -> None:
-    """As a form gives it. What is not read does not matter."""
-    target = scene.map[scene.orders]
-    text = f'{{"{scene.orders}": "{target}", "{scene.payments}": "{target}", "unread": "{scene.map[scene.payments]}"}}'
-
-    assert scene.run(topic_map="{{ '" + text + "' }}")["records_written"] == 20
-
-    assert scene.origins(target) == once(scene.orders) + once(scene.payments)
-    assert scene.spark.requests[-1].transform.topic_map == {scene.orders: target, scene.payments: target}
-
-
 def test_a_retry_and_a_clear_write_to_each_target_what_it_lacks(scene: Scene) -> None:
     """The job of the first try delivered everything, and its report was lost. Before the clear one target is lost."""
     scene.lose_report(delivery="at_least_once")
@@ -142,25 +130,6 @@ def test_a_topic_more_is_no_other_delivery_and_another_target_is_one(scene: Scen
     assert any(f"the target of '{scene.orders}'" in warning for warning in third["warnings"])
     assert [scene.origins(t) for t in (more_target, other)] == [once(more), once(scene.orders)]
     assert scene.origins(scene.map[scene.orders]) == once(scene.orders)
-
-
-def test_missing_targets_are_each_made_like_their_source(scene: Scene) -> None:
-    """Of two different sources; one target exists."""
-    made = {source: f"made-{uuid4().hex[:8]}" for source in scene.map}
-    scene.kafka.alter_topic(scene.orders, {"cleanup.policy": "compact"})
-    names = {scene.orders: made[scene.orders], scene.payments: scene.map[scene.payments]}
-    plan = scene.run(topic_map=names, create_target_topics=True, plan_only=True)
-    result = scene.run(topic_map=made, create_target_topics=True)
-
-    will_be = f"Target topic {made[scene.orders]!r} will be created: 2 partitions, cleanup.policy=compact"
-    assert [w for w in plan["warnings"] if "created" in w] == [will_be]
-    assert [w.split(": ")[1] for w in result["warnings"] if "created" in w] in (
-        ["2 partitions, cleanup.policy=compact", "2 partitions"],
-        ["2 partitions", "2 partitions, cleanup.policy=compact"],
-    )
-    for source, target in made.items():
-        assert scene.origins(target) == once(source)
-        scene.kafka.delete_topic(target)
 
 
 def test_what_is_refused_starts_nothing(scene: Scene, topic: TopicFactory) -> None:

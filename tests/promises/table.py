@@ -304,7 +304,7 @@ If the plan is the same, the earlier proof counts, and nothing is written
   tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
 An asset event announces only places in the target that no event has announced
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
-  tests/e2e/test_asset_events.py::test_only_a_delivery_makes_an_event
+  tests/e2e/test_dags.py::test_only_a_delivery_makes_an_event
 The task needs READ on the target
   tests/operators/test_permissions.py::test_exactly_these_acls_are_enough
 `[state_store] default_retention_days` does not delete it
@@ -751,9 +751,17 @@ at_least_once, provenance=None, batches
 #: Errors that only stand for others, and are raised nowhere.
 FAMILIES = ("KafkaSparkError", "SubmitError", "JobError")
 
+#: Errors of checks before Spark starts: one test has a row for each.
+_OF_BAD_INPUT = """
+AuditInputError BoundError BrokerAuthenticationError BrokerTlsError BrokerUnavailableError ConnectionConfigError
+DataLossError InvalidInputError JarError JavaNotFoundError OffsetRangeError OptionError PlanError ReportLocationError
+SparkSubmitNotFoundError TargetError TopicRecreatedError UnknownTopicError
+"""
 #: Tests in which a real part raises the error.
-ERRORS = _read(
-    """
+ERRORS = (
+    *_read("".join(f"{name}\n  tests/operators/test_bad_input.py::test_bad_input\n" for name in _OF_BAD_INPUT.split())),
+    *_read(
+        """
 AirflowApiError
   tests/coverage_page/test_command.py::test_a_user_and_a_password_log_in_and_one_without_rights_is_refused
   tests/test_coverage_command.py::test_an_answer_that_is_none_ends_the_command_with_a_name
@@ -762,20 +770,10 @@ AlreadyDeliveredError
   tests/state/test_run_state.py::test_a_run_after_a_success_may_be_refused
 AuditFindingError
   tests/operators/test_audit.py::test_a_finding_fails_the_task_after_its_result_was_pushed
-AuditInputError
-  tests/operators/test_bad_input.py::test_bad_input
-BoundError
-  tests/operators/test_bad_input.py::test_bad_input
-BrokerAuthenticationError
-  tests/operators/test_bad_input.py::test_bad_input
 BrokerAuthorizationError
   tests/operators/test_permissions.py::test_exactly_these_acls_are_enough
 BrokerError
   tests/clients/test_transaction_check.py::test_brokers_without_transactions
-BrokerTlsError
-  tests/operators/test_bad_input.py::test_bad_input
-BrokerUnavailableError
-  tests/operators/test_bad_input.py::test_bad_input
 CheckpointError
   tests/operators/test_dead_letters.py::test_a_stream_belongs_to_its_filters
 CheckpointInUseError
@@ -786,14 +784,10 @@ ClassArchiveError
   tests/toolchain/test_class_archive.py::test_what_no_jvm_starts_with_is_not_kept
 ConcurrentRunsError
   tests/sensors/test_offsets.py::test_two_runs_at_a_time_do_not_find_the_same
-ConnectionConfigError
-  tests/operators/test_bad_input.py::test_bad_input
 ConsumerGroupActiveError
   tests/operators/test_consumer_group.py::test_an_active_group_gets_nothing
 ConsumerGroupError
   tests/clients/test_consumer_group.py::test_a_group_with_members_is_refused_by_name
-DataLossError
-  tests/operators/test_bad_input.py::test_bad_input
 DelegationTokenError
   tests/hooks/test_delegation_token.py::test_each_failure_is_named_in_time
 DelegationTokenExpiredError
@@ -811,12 +805,6 @@ ExpressionError
   tests/jobs/test_batch.py::test_refuses_a_bad_expression_before_writing
 GroupOffsetsError
   tests/operators/test_consumer_group.py::test_bad_input
-InvalidInputError
-  tests/operators/test_bad_input.py::test_bad_input
-JarError
-  tests/operators/test_bad_input.py::test_bad_input
-JavaNotFoundError
-  tests/operators/test_bad_input.py::test_bad_input
 JavaStartError
   tests/clients/test_kafka_jvm.py::test_a_jvm_that_does_not_start_may_do_so_later
   quick: local
@@ -834,19 +822,12 @@ JobTokenEndedError
   tests/operators/test_job_token.py::test_a_token_that_somebody_ends_is_named
 LocalServiceError
   tests/testing/test_kafka_broker.py::test_a_broker_that_cannot_start_gives_the_reason
-OffsetRangeError
-  tests/operators/test_bad_input.py::test_bad_input
 OpenTransactionError
   tests/promises/test_limits.py::test_a_replay_into_an_open_transaction
-OptionError
-  tests/operators/test_bad_input.py::test_bad_input
 PausedTooLongError
   tests/operators/test_pause.py::test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on
-PlanError
-  tests/operators/test_bad_input.py::test_bad_input
 PlanOutdatedError
   tests/operators/test_plan.py::test_a_plan_that_no_longer_holds_copies_nothing
-  tests/promises/test_limits.py::test_a_plan_that_is_outdated_fails_by_name
 PlanTooLargeError
   tests/operators/test_create_target_topics.py::test_what_fails_makes_no_topic
 ProgressUnknownError
@@ -854,8 +835,6 @@ ProgressUnknownError
   tests/core/handoff/test_task_failures.py::test_each_kind_has_an_error
 ProtocolError
   tests/operators/test_job_bundle.py::test_a_bundle_survives_json
-ReportLocationError
-  tests/operators/test_bad_input.py::test_bad_input
 RunTakenOverError
   tests/jobs/test_exactly_once.py::test_a_driver_whose_run_was_taken_over_is_fenced
 SourceDamagedError
@@ -864,24 +843,17 @@ SourceDamagedError
 SourceStalledError
   tests/jobs/writer/test_writer.py::test_a_source_that_stalls_for_too_long_ends_the_task
   tests/core/handoff/test_task_failures.py::test_each_kind_has_an_error
-SparkSubmitNotFoundError
-  tests/operators/test_bad_input.py::test_bad_input
 SparkVersionError
   tests/toolchain/test_spark_home.py::test_a_mixture_of_two_versions_is_named
   quick: local
 StartNotRecordedError
   tests/hooks/test_job_run.py::test_a_start_that_airflow_does_not_record
   quick: local
-TargetError
-  tests/operators/test_bad_input.py::test_bad_input
 TargetRecreatedError
   tests/jobs/test_recreated_target.py::test_while_tasks_write
-TopicRecreatedError
-  tests/operators/test_bad_input.py::test_bad_input
 TransactionEndedError
   tests/jobs/writer/test_sinks.py::test_a_sink
   tests/core/handoff/test_task_failures.py::test_each_kind_has_an_error
-UnknownTopicError
-  tests/operators/test_bad_input.py::test_bad_input
 """
+    ),
 )

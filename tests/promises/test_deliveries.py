@@ -12,10 +12,8 @@ import pytest
 
 from airflow_provider_kafka_spark.core.parameters import DELIVERIES, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.operators.copy_task import NewTask
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -25,36 +23,24 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
     ("provenance", "by_batches"),
     [("headers", False), ("segments", False), ("segments", True), (None, False), (None, True)],
 )
-@pytest.mark.usefixtures("in_process_spark")
 def test_a_copy_and_its_retry(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    delivery: str,
-    provenance: str | None,
-    by_batches: bool,
+    new_task: NewTask, monkeypatch: pytest.MonkeyPatch, delivery: str, provenance: str | None, by_batches: bool
 ) -> None:
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 20)
-    source, target = topic(2, suffix="source"), topic(2, {"max.message.bytes": "20000"}, suffix="target")
+    task = new_task(source=2, target=2, preserve_partition=True, delivery=delivery, provenance=provenance)
+    # Records that are compressed anew are read one by one.
+    task.given["sink_options"] = {} if by_batches else {"kafka.compression.type": "gzip"}
+    kafka, source, target = task.kafka, task.source, task.target
+    kafka.alter_topic(target, {"max.message.bytes": "20000"})
     for first, last in ((0, 100), (100, 101), (101, 120)):
         value = os.urandom(50_000) if first == 100 else b"v"
         records = [Record(b"%d" % i, value, (("h", None), ("h", b"2")), 10**12 + i, i % 2) for i in range(first, last)]
         kafka.produce(source, records, {"batch.num.messages": 10, "linger.ms": 1_000})
-    store, started = TaskStateStore(), KafkaToKafkaBatchOperator
-    given = {
-        "topics": [source],
-        "target_topic": target,
-        "delivery": delivery,
-        "provenance": provenance,
-        "preserve_partition": True,
-        # Records that are compressed anew are read one by one.
-        "sink_options": {} if by_batches else {"kafka.compression.type": "gzip"},
-    }
     with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-        started(task_id="task", **given).execute(task_context(store))  # type: ignore[arg-type]
+        task.run()
     before = copied(kafka, target)
     kafka.alter_topic(target, {"max.message.bytes": "1000000"})
-    result = started(task_id="task", **given).execute(task_context(store, ti=Try(try_number=2)))  # type: ignore[arg-type]
+    result = task.run()
 
     found, wanted = copied(kafka, target), copied(kafka, source)
     continues = delivery == EXACTLY_ONCE or provenance == "headers"
