@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.toolchain.java import find_java
+from tests.jobs.runs import copy_request
 from tests.services.certificates import CertificateAuthority
 from tests.services.kerberos import Kdc
 
@@ -108,19 +105,14 @@ def values(broker: KafkaBroker, topic: str) -> list[bytes | None]:
 
 def submit(spark: SparkJobHook, logins: JobCredentials, topic: str) -> JobReport:
     """Copy all of ``orders`` without asking any broker before."""
-    ranges = OffsetRanges.parse([f"orders:0:0:{RECORDS}"])
-    spans = plan_spans(ranges)
-    request = JobRequest(
-        run_id=uuid4().hex[:16],
+    request = copy_request(
+        None,
+        [f"orders:0:0:{RECORDS}"],
         instance=os.urandom(8).hex(),
         submission=1,
-        submitted_at_ms=int(time.time() * 1000),
-        plan_digest="digest",
-        ranges=tuple(ranges.format()),
-        spans=spans,
-        transform=Transform(topic=topic),
-        source_options={**source_defaults(spans, read_committed=True), **logins.source_options()},
-        sink_options={**sink_defaults(), **logins.sink_options()},
-        report_uri="",
+        run_id=uuid4().hex[:16],
+        topic=topic,
+        source_options=logins.source_options(),
+        sink_options=logins.sink_options(),
     )
     return spark.run(request, "batch", lambda _: None, logins)

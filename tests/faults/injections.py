@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.run_identity import owner_group, run_pref
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster
 from tests.faults.cases import Fault, Kind
-from tests.faults.drivers import suspended, wait_for_copies
+from tests.faults.drivers import Driver, suspended, wait_for_copies
 from tests.faults.scene import Scene, assert_failed
 from tests.faults.slow_copy import END, PARTITIONS, impatient, with_options
 
@@ -35,28 +35,16 @@ def kill_executor(scene: Scene) -> None:
         scene.check(driver, "Spark's next attempt of the task")
 
 
-def kill_driver(scene: Scene) -> None:
-    """The retry goes on from the committed progress."""
-    first = scene.start()
-    scene.wait_for_moment()
-    first.signal(signal.SIGKILL)
-    scene.check(scene.start(), _RETRY)
+def killing(kill: Callable[[Driver], None]) -> Callable[[Scene], None]:
+    """The retry goes on from the committed progress. What of the driver lives on until it notices is fenced."""
 
+    def inject(scene: Scene) -> None:
+        first = scene.start()
+        scene.wait_for_moment()
+        kill(first)
+        scene.check(scene.start(), _RETRY)
 
-def kill_jvm(scene: Scene) -> None:
-    """Executors of their own live on until they notice, and are fenced."""
-    first = scene.start()
-    scene.wait_for_moment()
-    first.kill_jvm()
-    scene.check(scene.start(), _RETRY)
-
-
-def kill_python(scene: Scene) -> None:
-    """The driver's JVM lives on until it notices, and is fenced."""
-    first = scene.start()
-    scene.wait_for_moment()
-    first.kill_python()
-    scene.check(scene.start(), _RETRY)
+    return inject
 
 
 def kill_worker(scene: Scene) -> None:
@@ -218,9 +206,9 @@ def age_out_source(scene: Scene) -> None:
 
 INJECTIONS: Mapping[Fault, Callable[[Scene], None]] = {
     Fault.EXECUTOR_KILLED: kill_executor,
-    Fault.DRIVER_KILLED: kill_driver,
-    Fault.JVM_KILLED: kill_jvm,
-    Fault.PYTHON_KILLED: kill_python,
+    Fault.DRIVER_KILLED: killing(lambda driver: driver.signal(signal.SIGKILL)),
+    Fault.JVM_KILLED: killing(Driver.kill_jvm),
+    Fault.PYTHON_KILLED: killing(Driver.kill_python),
     Fault.WORKER_KILLED: kill_worker,
     Fault.DRIVER_SUSPENDED: suspend_driver,
     Fault.BROKER_SUSPENDED: suspend_broker,

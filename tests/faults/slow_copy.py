@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm, Binding, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from tests.faults.cases import Brokers, Case, Fault, Kind, Layout
 from tests.faults.proof import Copy
+from tests.jobs.runs import SLOW, copy_request
 
 RECORDS, PARTITIONS = 4_000, 2
 #: Of one partition.
@@ -106,30 +106,20 @@ def with_options(request: JobRequest, source: Mapping[str, str], sink: Mapping[s
 
 def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str) -> JobRequest:
     spans = plan_spans(ranges, _CUT_OFFSETS if case.layout is Layout.CUT else None)
-    login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
-    run_id, now_ms = os.urandom(8).hex(), int(time.time() * 1000)
+    run_id = os.urandom(8).hex()
     # The broker hands out little at a time, so that a copy lasts for seconds on any machine, and for as long as three
     # brokers need to restart.
     wait_ms = 500 if case.fault is Fault.ROLLING_RESTART else 200 if case.brokers is Brokers.THREE else 60
-    slow = {
-        "kafka.fetch.min.bytes": "1000000",
-        "kafka.fetch.max.wait.ms": str(wait_ms),
-        "kafka.max.partition.fetch.bytes": "1",
-    }
-    return JobRequest(
-        run_id=run_id,
+    return copy_request(
+        broker,
+        ranges.format(),
         instance=run_id if case.kind is Kind.STREAM else os.urandom(8).hex(),
-        submission=now_ms,
-        submitted_at_ms=now_ms,
-        plan_digest="plan",
-        ranges=tuple(ranges.format()),
+        submission=int(time.time() * 1000),
+        run_id=run_id,
         spans=spans,
-        transform=Transform(topic=target, provenance="segments", preserve_partition=True)
-        if case.delivery.by_batches
-        else Transform(topic=target),
-        source_options={**source_defaults(spans, read_committed=True), **slow, **login},
-        sink_options={**sink_defaults(), **login},
-        report_uri="",
+        topic=target,
+        **({"provenance": "segments", "preserve_partition": True} if case.delivery.by_batches else {}),
+        source_options={**SLOW, "kafka.fetch.max.wait.ms": str(wait_ms)},
         preserve_order=case.layout is not Layout.CUT,
         delivery="exactly_once" if case.delivery.is_exactly_once else "at_least_once",
         audit_from={target: {str(p): 0 for p in range(PARTITIONS)}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -11,10 +12,12 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark
 from tests.in_process_jobs import in_process_spark as in_process_spark
-from tests.jobs.runs import SMALL_COMMITS, copy_request
+from tests.jobs.runs import REFUSES_LARGE, SMALL_COMMITS, TAKES_LARGE, copy_request, values
+from tests.operators.copy_task import new_task as new_task
 
 Copy = Callable[..., JobReport]
 #: Numbers of submissions only grow.
@@ -48,3 +51,44 @@ def run_copy(in_process_spark: InProcessSpark, kafka_broker: KafkaBroker) -> Cop
         )
 
     return run
+
+
+@dataclass
+class Pair:
+    """A source and a target of one partition each, and tries of one task that copies from the one to the other."""
+
+    broker: KafkaBroker
+    source: str
+    target: str
+    run: Copy
+
+    def fill(self, records: Sequence[Record], *, in_batch: int | None = None) -> None:
+        """The source gets records, in batches of so many if that matters."""
+        self.broker.produce(self.source, records, {} if in_batch is None else {"batch.num.messages": in_batch})
+
+    def copy(self, until: int, **options: Any) -> JobReport:
+        """A try that copies all before an offset."""
+        return self.run([f"{self.source}:0:0:{until}"], **{"topic": self.target, **options})
+
+    def retry(self, until: int, **options: Any) -> JobReport:
+        """A further try, which would find by the target's records what the first one has delivered."""
+        return self.copy(until, **{"is_retry": True, "audit_from": {self.target: {"0": 0}}, **options})
+
+    def refuse_large(self) -> None:
+        self.broker.alter_topic(self.target, REFUSES_LARGE)
+
+    def take_large(self) -> None:
+        self.broker.alter_topic(self.target, TAKES_LARGE)
+
+    def recreate_target(self) -> None:
+        self.broker.delete_topic(self.target)
+        self.broker.create_topic(self.target, 1)
+
+    def values(self) -> list[bytes | None]:
+        """What a reader of committed records sees in the target."""
+        return values(self.broker, self.target)
+
+
+@pytest.fixture
+def pair(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> Pair:
+    return Pair(kafka_broker, topic(suffix="source"), topic(suffix="target"), run_copy)

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, sour
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.waiting import until
 
@@ -31,16 +31,17 @@ REFUSES_LARGE, TAKES_LARGE = {"max.message.bytes": "20000"}, {"max.message.bytes
 
 
 def copy_request(
-    broker: KafkaBroker, ranges: Sequence[str], *, instance: str, submission: int, run_id: str, **options: Any
+    broker: BrokerClient | None, ranges: Sequence[str], *, instance: str, submission: int, run_id: str, **options: Any
 ) -> JobRequest:
     """The request of a copy.
 
+    :param broker: of source and target; None if their options say where they are.
     :param options: fields of the request, and of its transform; further options of source and sink.
     """
     parsed = OffsetRanges.parse(ranges)
     spans = options.pop("spans", None) or plan_spans(parsed)
     options.setdefault("submitted_at_ms", int(time.time() * 1000))
-    login = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    login = {} if broker is None else {"kafka.bootstrap.servers": broker.bootstrap_servers}
     source_options, sink_options = options.pop("source_options", {}), options.pop("sink_options", {})
     request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
     return JobRequest(

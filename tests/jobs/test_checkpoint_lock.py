@@ -32,26 +32,23 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_module, "BEAT_SECONDS", 0.02)
 
 
-def test_names_its_owner_while_it_is_held(spark: SparkSession, file: Path) -> None:
-    """The task's run and the application; at the end nothing of it is left."""
+def test_names_its_owner_and_changes_while_it_is_held(spark: SparkSession, file: Path, quick: None) -> None:
+    """The task's run and the application. By its changes others see that its owner lives; it is a whole lock at every
+    moment, and the same owner cannot hold it twice. At the end nothing of it is left.
+    """
+    seen: set[int] = set()
+
+    def beats() -> bool:
+        lock = Lock.parse(file.read_text())
+        assert lock is not None
+        assert (lock.owner, lock.application_id) == (_OWNER, spark.sparkContext.applicationId)
+        seen.add(lock.beat)
+        return len(seen) >= 3
+
     with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
-        assert Lock.parse(file.read_text()) == Lock(_OWNER, spark.sparkContext.applicationId, 0)
-
-    assert list(file.parent.iterdir()) == []
-
-
-def test_changes_while_it_is_held(spark: SparkSession, file: Path, quick: None) -> None:
-    """That is how others see that its owner lives; it is a whole lock at every moment."""
-    with checkpoint_lock(spark, f"file://{file}", _OWNER, None):
-        seen: set[int] = set()
-
-        def beats() -> bool:
-            lock = Lock.parse(file.read_text())
-            assert lock is not None
-            seen.add(lock.beat)
-            return len(seen) >= 3
-
         until(beats)
+        with pytest.raises(CheckpointInUseError), checkpoint_lock(spark, f"file://{file}", _OWNER, None):
+            pytest.fail("two hold it")
 
     assert list(file.parent.iterdir()) == []
 
@@ -78,29 +75,21 @@ def test_is_refused_while_another_run_holds_it(spark: SparkSession, file: Path) 
     assert file.read_text() == _OTHER.format()
 
 
-def test_is_refused_within_one_application_too(spark: SparkSession, file: Path) -> None:
-    """The same owner is no reason to hold it twice."""
-    with (
-        checkpoint_lock(spark, f"file://{file}", _OWNER, None),
-        pytest.raises(CheckpointInUseError),
-        checkpoint_lock(spark, f"file://{file}", _OWNER, None),
-    ):
-        pytest.fail("two hold it")
-
-
 @pytest.mark.parametrize(
     "stale",
     [
         pytest.param(_OTHER.format(), id="whole"),
         pytest.param(_OTHER.format()[:20], id="half"),
         pytest.param("", id="empty"),
+        pytest.param(None, id="gone-meanwhile"),
     ],
 )
-def test_the_lock_of_a_dead_run_is_taken_over(spark: SparkSession, file: Path, stale: str) -> None:
+def test_the_lock_of_a_dead_run_is_taken_over(spark: SparkSession, file: Path, stale: str | None) -> None:
     """Whatever it left."""
-    hadoop_files.create(spark, f"file://{file}", stale)
+    if stale is not None:
+        hadoop_files.create(spark, f"file://{file}", stale)
 
-    with checkpoint_lock(spark, f"file://{file}", _OWNER, stale):
+    with checkpoint_lock(spark, f"file://{file}", _OWNER, _OTHER.format() if stale is None else stale):
         lock = Lock.parse(file.read_text())
         assert lock is not None
         assert lock.owner == _OWNER
@@ -115,12 +104,6 @@ def test_a_lock_that_has_changed_is_not_taken_over(spark: SparkSession, file: Pa
 
     with pytest.raises(CheckpointInUseError), checkpoint_lock(spark, f"file://{file}", _OWNER, stale):
         pytest.fail("two hold it")
-
-
-def test_a_stale_lock_that_is_gone_is_no_matter(spark: SparkSession, file: Path) -> None:
-    """Then the checkpoint is free."""
-    with checkpoint_lock(spark, f"file://{file}", _OWNER, _OTHER.format()):
-        assert file.exists()
 
 
 def test_a_place_that_cannot_be_written_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
@@ -203,19 +186,27 @@ def test_a_beat_that_fails_is_logged_and_tried_again(
     assert "cannot be renewed: away for a moment" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("step", "error"), [("delete", OSError("away")), ("read", Py4JNetworkError("the JVM is gone"))]
+)
 def test_a_lock_that_cannot_be_released_does_not_hide_how_the_run_ended(
-    spark: SparkSession, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    step: str,
+    error: Exception,
 ) -> None:
     """The task must raise the failure of the copy."""
 
     def fail(*_: object) -> None:
-        raise OSError("away")
+        raise error
 
-    monkeypatch.setattr(hadoop_files, "delete", fail)
+    monkeypatch.setattr(hadoop_files, step, fail)
     with pytest.raises(ZeroDivisionError), checkpoint_lock(spark, f"file://{file}", _OWNER, None):
         _ = 1 / 0
 
-    assert "cannot be deleted: away" in capsys.readouterr().err
+    assert f"cannot be deleted: {error}" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -268,18 +259,3 @@ def test_a_run_that_renews_its_lock_outlives_the_lease(
         until(lambda: time.monotonic() - began > 1.2 * lock_module.LEASE_SECONDS and file.read_text() != first)
 
     assert not exits
-
-
-def test_a_jvm_that_is_gone_does_not_hide_how_the_run_ended(
-    spark: SparkSession, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Then py4j fails in words of its own."""
-
-    def fail(*_: object) -> None:
-        raise Py4JNetworkError("Answer from Java side is empty")
-
-    monkeypatch.setattr(hadoop_files, "read", fail)
-    with pytest.raises(ZeroDivisionError), checkpoint_lock(spark, f"file://{file}", _OWNER, None):
-        _ = 1 / 0
-
-    assert "cannot be deleted: Answer from Java side is empty" in capsys.readouterr().err

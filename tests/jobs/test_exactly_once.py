@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark import InheritableThread
 
-from airflow_provider_kafka_spark.core.errors import JobError, RunTakenOverError, TargetError
+from airflow_provider_kafka_spark.core.errors import RunTakenOverError, TargetError
 from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, take_event
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.jobs.conftest import Copy
-from tests.jobs.runs import SLOW, SMALL_COMMITS, numbered, values, wait_for_copies
-
-if TYPE_CHECKING:
-    pass
+from tests.jobs.conftest import Pair
+from tests.jobs.runs import SLOW, SMALL_COMMITS, in_background, large, numbered, numbers, wait_for_copies
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -28,31 +21,27 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 @pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize("where", [None, "coalesce(try_cast(string(value) as int) % 2 = 0, true)"])
 def test_a_retry_goes_on_from_the_committed_progress(
-    kafka_broker: KafkaBroker,
-    topic: TopicFactory,
-    run_copy: Copy,
-    capfd: pytest.CaptureFixture[str],
-    where: str | None,
+    pair: Pair, capfd: pytest.CaptureFixture[str], where: str | None
 ) -> None:
     """A record in the middle is refused: what was committed before it stays, and nothing is written twice."""
-    source, target = topic(suffix="source"), topic(2, suffix="target", config={"max.message.bytes": "20000"})
-    large = Record(b"large", os.urandom(50_000))
-    kafka_broker.produce(source, [*numbered(333), large, *numbered(100, 333)])
-    ranges, options = [f"{source}:0:0:434"], {"topic": target, "where": where}
+    refused = large()
+    pair.broker.add_partitions(pair.target, 2)
+    pair.refuse_large()
+    pair.fill([*numbered(333), refused, *numbered(100, 333)])
     with pytest.raises(TargetError, match=r"\[0\]@333 \(50,005 bytes"):
-        run_copy(ranges, **options)
-    before = len(values(kafka_broker, target))
-    kafka_broker.alter_topic(target, {"max.message.bytes": "1000000"})
+        pair.copy(434, where=where)
+    before = len(pair.values())
+    pair.take_large()
 
-    report = run_copy(ranges, is_retry=True, audit_from={target: {"0": 0, "1": 0}}, event_token="token", **options)
+    report = pair.retry(434, where=where, audit_from={pair.target: {"0": 0, "1": 0}}, event_token="token")
 
     *_, progress = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines() if "progress" in line]
     assert isinstance(progress, JobProgress)
     assert (progress.records, progress.planned) == (434, 434)
     assert before <= progress.delivered_before < 434
     kept = [i for i in range(433) if where is None or i % 2 == 0]
-    expected = sorted([*(b"%d" % i for i in kept), large.value or b""])
-    assert sorted(value or b"" for value in values(kafka_broker, target)) == expected
+    expected = sorted([*(b"%d" % i for i in kept), refused.value or b""])
+    assert sorted(value or b"" for value in pair.values()) == expected
     assert before == report.delivered_before == len(kept[:before])
     assert before % SMALL_COMMITS == 0
     assert before > 0
@@ -61,125 +50,113 @@ def test_a_retry_goes_on_from_the_committed_progress(
     assert [r.from_offset for r in report.target_ranges] == [0, 0]
 
 
-def test_a_retry_of_what_was_delivered_writes_nothing(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retry_of_what_was_delivered_writes_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first try's report was lost on its way: the second one counts each of a thousand ranges of one piece, half of
     which touch, and knows where the records are.
     """
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(1_500))
-    ranges = [f"{source}:0:{start}:{start + 1}" for start in range(1_500) if start % 3 < 2]
+    pair.fill(numbered(1_500))
+    ranges = [f"{pair.source}:0:{start}:{start + 1}" for start in range(1_500) if start % 3 < 2]
     # One transaction, however slow the machine is.
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_MS", 60_000)
-    first = run_copy(ranges, topic=target)
+    first = pair.run(ranges, topic=pair.target)
 
-    second = run_copy(ranges, topic=target, is_retry=True, audit_from={target: {"0": 0}})
+    second = pair.run(ranges, topic=pair.target, is_retry=True, audit_from={pair.target: {"0": 0}})
 
-    assert values(kafka_broker, target) == [b"%d" % i for i in range(1_500) if i % 3 < 2]
+    assert pair.values() == [b"%d" % i for i in range(1_500) if i % 3 < 2]
     assert [r.records_written for r in first.ranges] == [1] * 1_000
     assert second.ranges == first.ranges
-    assert second.target_ranges == first.target_ranges == (OffsetRange(target, 0, 0, 1_000),)
+    assert second.target_ranges == first.target_ranges == (OffsetRange(pair.target, 0, 0, 1_000),)
     assert second.delivered_before == 1_000
 
 
-def test_what_another_plan_delivered_is_looked_for_at_every_try(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_many_ranges_in_many_pieces(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More pieces than fit into one transaction of progress, which has one group for each here."""
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.run_ownership._GROUPS_OF_TRANSACTION", 10)
+    pair.fill(numbered(120))
+    ranges = [f"{pair.source}:0:{start}:{start + 9}" for start in range(0, 120, 10)]
+    options = {"topic": pair.target, "spans": plan_spans(OffsetRanges.parse(ranges), 5), "preserve_order": False}
+
+    report = pair.run(ranges, **options)
+    again = pair.run(ranges, **options, is_retry=True)
+
+    assert numbers(pair.broker, pair.target) == [i for i in range(120) if i % 10 < 9]
+    assert [r.records_written for r in report.ranges] == [9] * 12
+    assert (len(report.progress_groups), again.delivered_before, again.ranges) == (24, 108, report.ranges)
+
+
+def test_what_another_plan_delivered_is_looked_for_at_every_try(pair: Pair) -> None:
     """A clear made a new plan; its first try found what was delivered before it, and failed. The next one must too."""
-    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
-    large = Record(b"large", os.urandom(50_000))
-    kafka_broker.produce(source, [*numbered(60), large, *numbered(39, 60)])
-    run_copy([f"{source}:0:0:60"], topic=target)
-    retry: dict[str, Any] = {"topic": target, "is_retry": True, "audit_from": {target: {"0": 0}}}
+    refused = large()
+    pair.refuse_large()
+    pair.fill([*numbered(60), refused, *numbered(39, 60)])
+    pair.copy(60)
     with pytest.raises(TargetError):
-        run_copy([f"{source}:0:0:100"], **retry)
-    kafka_broker.alter_topic(target, {"max.message.bytes": "1000000"})
+        pair.retry(100)
+    pair.take_large()
 
-    report = run_copy([f"{source}:0:0:100"], **retry)
+    report = pair.retry(100)
 
-    numbers = [b"%d" % i for i in range(99)]
-    assert values(kafka_broker, target) == [*numbers[:60], large.value, *numbers[60:]]
+    written = [b"%d" % i for i in range(99)]
+    assert pair.values() == [*written[:60], refused.value, *written[60:]]
     assert (report.delivered_before, report.records_written) == (60, 100)
 
 
-def test_an_open_transaction_of_another_writer_hides_nothing(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_an_open_transaction_of_another_writer_hides_nothing(pair: Pair) -> None:
     """Consumers that read committed do not see later records until it ends."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(100))
-    other = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": "another-writer"})
+    pair.fill(numbered(100))
+    other = Producer({"bootstrap.servers": pair.broker.bootstrap_servers, "transactional.id": "another-writer"})
     other.init_transactions()
     other.begin_transaction()
-    other.produce(target, b"foreign")
+    other.produce(pair.target, b"foreign")
     other.flush()
-    run_copy([f"{source}:0:0:60"], topic=target)
-    assert values(kafka_broker, target) == []
+    pair.copy(60)
+    assert pair.values() == []
     commit = threading.Timer(3, other.commit_transaction)
     commit.start()
 
-    report = run_copy([f"{source}:0:0:100"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+    report = pair.retry(100)
 
     commit.join()
-    assert values(kafka_broker, target) == [b"foreign", *(b"%d" % i for i in range(100))]
+    assert pair.values() == [b"foreign", *(b"%d" % i for i in range(100))]
     assert report.delivered_before == 60
 
 
 @pytest.mark.usefixtures("small_commits")
-def test_a_driver_whose_run_was_taken_over_is_fenced(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_a_driver_whose_run_was_taken_over_is_fenced(pair: Pair) -> None:
     """It still lives and writes when the next try starts, after a clear with another plan; it fails by name, and each
     record is there once.
     """
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(650), {"batch.num.messages": 10})
-    ranges, failures = [f"{source}:0:0:600"], list[Exception]()
+    pair.fill(numbered(650), in_batch=10)
+    earlier = in_background(lambda: pair.copy(600, source_options=SLOW))
+    wait_for_copies(pair.broker, pair.target, SMALL_COMMITS)
+    assert not earlier.done()
 
-    def first_try() -> None:
-        try:
-            run_copy(ranges, topic=target, source_options=SLOW)
-        except JobError as error:
-            failures.append(error)
+    report = pair.retry(650)
 
-    earlier = InheritableThread(target=first_try)
-    earlier.start()
-    wait_for_copies(kafka_broker, target, SMALL_COMMITS)
-    assert earlier.is_alive()
-
-    report = run_copy([f"{source}:0:0:650"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
-
-    earlier.join(60)
-    assert not earlier.is_alive()
-    assert [type(failure) for failure in failures] == [RunTakenOverError]
-    assert values(kafka_broker, target) == [b"%d" % i for i in range(650)]
+    assert isinstance(earlier.exception(60), RunTakenOverError)
+    assert pair.values() == [b"%d" % i for i in range(650)]
     assert report.delivered_before > 0
 
 
-def test_at_least_once_leaves_no_progress(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+def test_at_least_once_leaves_no_progress(pair: Pair) -> None:
     """It has neither transactions nor groups."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(50))
+    pair.fill(numbered(50))
 
-    report = run_copy([f"{source}:0:0:50"], topic=target, delivery="at_least_once")
+    report = pair.copy(50, delivery="at_least_once")
 
-    assert values(kafka_broker, target) == [b"%d" % i for i in range(50)]
+    assert pair.values() == [b"%d" % i for i in range(50)]
     assert report.progress_groups == ()
 
 
-def test_at_least_once_writes_whole_ranges_again_into_a_compacted_target(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_at_least_once_writes_whole_ranges_again_into_a_compacted_target(pair: Pair) -> None:
     """Compacted records would count as missing, and be written after newer values."""
-    source, target = topic(suffix="source"), topic(suffix="target", config={"cleanup.policy": "compact"})
-    kafka_broker.produce(source, [Record(b"k%d" % (i % 3), b"%d" % i) for i in range(30)])
-    options: dict[str, Any] = {"topic": target, "delivery": "at_least_once"}
-    run_copy([f"{source}:0:0:20"], **options)
+    pair.broker.alter_topic(pair.target, {"cleanup.policy": "compact"})
+    pair.fill([Record(b"k%d" % (i % 3), b"%d" % i) for i in range(30)])
+    pair.copy(20, delivery="at_least_once")
 
-    report = run_copy([f"{source}:0:0:30"], is_retry=True, audit_from={target: {"0": 0}}, **options)
+    report = pair.retry(30, delivery="at_least_once")
 
-    last = {record.key: record.value for record in kafka_broker.consume(target)}
+    last = {record.key: record.value for record in pair.broker.consume(pair.target)}
     assert last == {b"k0": b"27", b"k1": b"28", b"k2": b"29"}
     assert (report.delivered_before, report.records_written) == (0, 30)
     assert "whole ranges are written again, in order" in report.warnings[0]

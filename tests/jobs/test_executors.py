@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -19,9 +19,9 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Prov
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.faults.proof import Copy
 from tests.jobs.executors import Executors
 from tests.jobs.runs import SLOW, copy_request, numbered, values
+from tests.waiting import until_quiet
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -65,37 +65,6 @@ def test_pieces_of_one_partition_on_two_executors(
 
 
 @pytest.mark.parametrize("delivery", [EXACTLY_ONCE, pytest.param(AT_LEAST_ONCE, marks=pytest.mark.long)])
-def test_batches_are_passed_on_by_two_executors(
-    kafka_broker: KafkaBroker,
-    topic: TopicFactory,
-    executors: Executors,
-    record_property: Callable[[str, object], None],
-    delivery: str,
-) -> None:
-    """Pieces of one partition begin and end inside of batches; each offset is mapped to that of its record."""
-    source, target = topic(2, suffix="source"), topic(2, suffix="target")
-    for number in range(2):
-        kafka_broker.produce(source, numbered(500, partition=number), {"batch.num.messages": 20, "linger.ms": 1_000})
-    ranges = [f"{source}:{number}:0:500" for number in range(2)]
-    request = request_of(
-        kafka_broker,
-        ranges,
-        topic=target,
-        spans=plan_spans(OffsetRanges.parse(ranges), 110),
-        preserve_order=False,
-        delivery=delivery,
-        provenance="segments",
-        preserve_partition=True,
-    )
-    report = executors.run(request)
-
-    assert report.failure is None
-    copy = Copy(kafka_broker, request, kafka_broker.consume(source), record_property, in_order=False)
-    copy.check(report, request)
-    assert (report.delivered_before, report.failed_tasks, report.warnings) == (0, 0, ())
-
-
-@pytest.mark.parametrize("delivery", [EXACTLY_ONCE, pytest.param(AT_LEAST_ONCE, marks=pytest.mark.long)])
 def test_two_executors_keep_one_pace_and_pause_together(
     kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors, delivery: str
 ) -> None:
@@ -115,7 +84,7 @@ def test_two_executors_keep_one_pace_and_pause_together(
     )
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(executors.run, request)
-        written = _quiet(kafka_broker, target)
+        written = until_quiet(lambda: sum(end for _, end in kafka_broker.offsets(target).values()), 0, 4.0)
         visible = len(kafka_broker.consume(target))
         while not running.done():
             commit(kafka_broker, group, target, {n: end for n, (_, end) in kafka_broker.offsets(target).items()})
@@ -128,19 +97,6 @@ def test_two_executors_keep_one_pace_and_pause_together(
     assert visible > written - 100
     assert f"Paused for the consumer group '{group}'" in executors.log
     assert Counter(values(kafka_broker, target)) == Counter({b"%d" % i: 4 for i in range(1_500)})
-
-
-def _quiet(broker: KafkaBroker, topic: str) -> int:
-    """The end of a topic, when it has not grown for four seconds."""
-    deadline, seen, since = time.monotonic() + 90.0, 0, time.monotonic()
-    while time.monotonic() < deadline:
-        now = sum(end for _, end in broker.offsets(topic).values())
-        if now != seen:
-            seen, since = now, time.monotonic()
-        elif seen and time.monotonic() - since > 4.0:
-            return seen
-        time.sleep(0.1)
-    raise AssertionError(f"The topic must stop to grow; it ends at {seen}")
 
 
 def commit(broker: KafkaBroker, group: str, topic: str, offsets: Mapping[int, int]) -> None:

@@ -58,19 +58,40 @@ def test_what_is_written_reads_back(
     assert files(tmp_path) == ["a/b/file"]
 
 
-def test_what_is_not_there_is_none(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """No file, no text; no folder, no names; and nothing to delete is no error."""
-    assert hadoop_files.read(spark, at("missing")) is None
-    assert hadoop_files.names(spark, at("missing")) == []
-    hadoop_files.delete(spark, at("missing"))
+def test_a_file_is_created_once_and_replaced_any_number_of_times(
+    spark: SparkSession, at: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A new one replaces none, as of a commit; one that was deleted, as a lock, can be created again. No other file is
+    left.
+    """
+    lock = at("lock")
+    hadoop_files.delete(spark, lock)
+    assert (hadoop_files.read(spark, lock), hadoop_files.names(spark, at("missing"))) == (None, [])
+    assert hadoop_files.create(spark, lock, "first")
+    assert not hadoop_files.create(spark, lock, "second")
+    with pytest.raises(OSError, match="does it exist already"):
+        hadoop_files.write_whole(spark, lock, "third")
+    assert hadoop_files.read(spark, lock) == "first"
+    for number in range(3):
+        hadoop_files.overwrite(spark, lock, f"text {number}")
+    assert hadoop_files.read(spark, lock) == "text 2"
+    hadoop_files.delete(spark, lock)
+    assert hadoop_files.read(spark, lock) is None
+    assert hadoop_files.create(spark, lock, "again")
+    assert files(tmp_path) == ["lock"]
 
 
-def test_a_file_is_created_once(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """The second one fails, and changes nothing."""
-    assert hadoop_files.create(spark, at("lock"), "first")
-    assert not hadoop_files.create(spark, at("lock"), "second")
+def test_a_folder_has_names_and_is_no_file(spark: SparkSession, at: Callable[[str], str], tmp_path: Path) -> None:
+    """Of files and folders, without checksum files. It is not read as one, and not deleted with all that is in it."""
+    for name in ("offsets/0", "offsets/1", "offsets/sub/2"):
+        hadoop_files.write_whole(spark, at(name), "text")
 
-    assert hadoop_files.read(spark, at("lock")) == "first"
+    assert sorted(hadoop_files.names(spark, at("offsets"))) == ["0", "1", "sub"]
+    with pytest.raises(OSError, match="reading file:"):
+        hadoop_files.read(spark, at("offsets"))
+    with pytest.raises(OSError, match="deleting file:"):
+        hadoop_files.delete(spark, at("offsets"))
+    assert files(tmp_path) == ["offsets/0", "offsets/1", "offsets/sub/2"]
 
 
 def test_of_many_at_once_one_creates_a_file(spark: SparkSession, at: Callable[[str], str]) -> None:
@@ -87,33 +108,6 @@ def test_of_many_at_once_one_creates_a_file(spark: SparkSession, at: Callable[[s
 
         assert taken.count(True) == 1
         assert hadoop_files.read(spark, at(f"lock-{turn}")) == f"owner {taken.index(True)}"
-
-
-def test_a_deleted_file_can_be_created_again(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """As when a lock was released."""
-    hadoop_files.create(spark, at("lock"), "first")
-    hadoop_files.delete(spark, at("lock"))
-
-    assert hadoop_files.read(spark, at("lock")) is None
-    assert hadoop_files.create(spark, at("lock"), "second")
-
-
-def test_a_new_file_replaces_none(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """The existing file stays, and the writer gets an error."""
-    hadoop_files.write_whole(spark, at("commits/3"), "first")
-
-    with pytest.raises(OSError, match="does it exist already"):
-        hadoop_files.write_whole(spark, at("commits/3"), "second")
-    assert hadoop_files.read(spark, at("commits/3")) == "first"
-
-
-def test_a_file_can_be_replaced(spark: SparkSession, at: Callable[[str], str], tmp_path: Path) -> None:
-    """Any number of times, and no other file is left."""
-    for number in range(3):
-        hadoop_files.overwrite(spark, at("record"), f"text {number}")
-
-    assert hadoop_files.read(spark, at("record")) == "text 2"
-    assert files(tmp_path) == ["record"]
 
 
 def test_a_reader_meets_a_whole_file_while_it_is_replaced(
@@ -197,14 +191,6 @@ def test_a_partial_file_has_a_name_that_nobody_knows(spark: SparkSession, bare_s
     }  # fmt: skip
 
 
-def test_names_what_is_in_a_folder(spark: SparkSession, at: Callable[[str], str]) -> None:
-    """Files and folders, by their last name, without checksum files."""
-    for name in ("offsets/0", "offsets/1", "offsets/sub/2"):
-        hadoop_files.write_whole(spark, at(name), "text")
-
-    assert sorted(hadoop_files.names(spark, at("offsets"))) == ["0", "1", "sub"]
-
-
 @pytest.mark.parametrize(
     ("act", "doing"),
     [
@@ -221,17 +207,6 @@ def test_what_cannot_be_written_is_an_error(
 
     with pytest.raises(OSError, match=f"{doing} file:.*taken/lock failed"):
         act(spark, at("taken/lock"))
-
-
-def test_a_folder_is_no_file(spark: SparkSession, at: Callable[[str], str], tmp_path: Path) -> None:
-    """It is not read as one, and not deleted with all that is in it."""
-    hadoop_files.write_whole(spark, at("folder/file"), "text")
-
-    with pytest.raises(OSError, match="reading file:"):
-        hadoop_files.read(spark, at("folder"))
-    with pytest.raises(OSError, match="deleting file:"):
-        hadoop_files.delete(spark, at("folder"))
-    assert files(tmp_path) == ["folder/file"]
 
 
 @pytest.mark.timeout(60)

@@ -14,12 +14,9 @@ from airflow_provider_kafka_spark.jobs import progress
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog, ProgressTeller, remove_progress
 from airflow_provider_kafka_spark.submission import progress_file
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress, read_progress
-from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.core.job_requests import job_request
-from tests.jobs.conftest import Copy
-from tests.jobs.runs import SLOW
+from tests.jobs.conftest import Pair
+from tests.jobs.runs import SLOW, numbered
 
 _REQUEST = job_request(transform=Transform(topic="copy"), report_uri="")
 #: A path without a scheme needs none.
@@ -29,21 +26,11 @@ RECORDS = 200
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_says_how_far_the_copy_is(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_says_how_far_the_copy_is(pair: Pair, capfd: pytest.CaptureFixture[str]) -> None:
     """While it runs, the job says how many records were read, never less than before, and at the end that all were."""
-    source, target = topic(2, suffix="source"), topic(2, suffix="target")
-    records = [Record(value=b"%d" % i, partition=i % 2) for i in range(RECORDS)]
-    kafka_broker.produce(source, records, {"batch.num.messages": 10})
+    pair.fill(numbered(RECORDS), in_batch=10)
 
-    run_copy(
-        [f"{source}:0:0:{RECORDS // 2}", f"{source}:1:0:{RECORDS // 2}"],
-        topic=target,
-        source_options=SLOW,
-        progress_seconds=0.2,
-        event_token="token",
-    )
+    pair.copy(RECORDS, source_options=SLOW, progress_seconds=0.2, event_token="token")
 
     events = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines()]
     reported = [event.records for event in events if isinstance(event, JobProgress)]

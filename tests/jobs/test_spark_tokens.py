@@ -7,25 +7,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_kafka_spark.clients.connection.files import configure
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.toolchain.jars import resolve
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from tests.jobs.runs import copy_request
 from tests.required_tools import needs_kdc
 from tests.services.certificates import CertificateAuthority
 from tests.services.kerberos import Kdc
@@ -70,23 +68,17 @@ def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
         "SASL_SSL",
     }
 
-    ranges = OffsetRanges.parse([f"orders:{p}:0:{_RECORDS // 2}" for p in range(2)])
-    spans = plan_spans(ranges)
-    request = JobRequest(
-        run_id="0123456789abcdef",
+    request = copy_request(
+        None,
+        [f"orders:{p}:0:{_RECORDS // 2}" for p in range(2)],
         instance=os.urandom(8).hex(),
         submission=1,
-        submitted_at_ms=int(time.time() * 1000),
-        plan_digest="digest",
-        ranges=tuple(ranges.format()),
-        spans=spans,
-        transform=Transform(topic="copy"),
-        source_options={
-            **source_defaults(spans, read_committed=True), **without_login(from_).spark_options(by_name=True),
-        },
-        sink_options={**sink_defaults(), **without_login(to).spark_options(by_name=True)},
-        report_uri=str(tmp_path / "report.json"),
-    )  # fmt: skip
+        run_id="0123456789abcdef",
+        topic="copy",
+        source_options=without_login(from_).spark_options(by_name=True),
+        sink_options=without_login(to).spark_options(by_name=True),
+    )
+    request = replace(request, report_uri=str(tmp_path / "report.json"))
     assert not [name for name in (*request.source_options, *request.sink_options) if "sasl" in name.lower()]
     said = _submit(request, settings, kdc, tmp_path)
 

@@ -22,7 +22,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.LogContext;
 
 /**
- * The reader of batches against a broker; {@code test_batch_reader.py} runs each method with the broker's address and a
+ * The reader of batches against a broker; {@code test_sinks.py} runs each method with the broker's address and a
  * topic of batches of ten records.
  */
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})

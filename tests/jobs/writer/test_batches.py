@@ -139,27 +139,6 @@ def test_segments_map_each_offset(job: WriterJob, by_batches: bool) -> None:
     assert_copied(job, report)
 
 
-def test_a_second_attempt_knows_the_segments(job: WriterJob) -> None:
-    """They are committed with the progress; nothing is written twice."""
-    first = report_of(job)
-
-    second = report_of(job)
-
-    assert (second.segments, second.batches_passed, second.bytes_written) == (first.segments, 0, 0)
-    assert job.written() == VALUES
-
-
-def test_what_was_delivered_is_only_counted(job: WriterJob) -> None:
-    first = report_of(job)
-    job.change(delivered=True)
-
-    result = job.run()
-
-    assert result.already_committed == {0: COUNT}
-    assert [report.segments for report in result.reports.values()] == [first.segments]
-    assert job.written() == VALUES
-
-
 def test_goes_on_in_the_middle_of_a_batch(job: WriterJob) -> None:
     """As after an attempt that read record by record."""
     job.open(f"{job.pieces[0].name}\n=0 f 0", position=15)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from confluent_kafka import Producer
 
 from airflow_provider_kafka_spark.jobs.janino import compile_java
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows
@@ -102,19 +101,6 @@ def test_a_transaction_over_the_mark_that_stays_open(job: WriterJob) -> None:
 
     assert "A transaction that changes the mark or the progress of piece" in str(failure)
     assert job.written() == []
-
-
-def test_what_was_delivered_is_only_counted(job: WriterJob) -> None:
-    """No producer is opened, so nothing is fenced."""
-    job.run()
-    other = _open_transaction(job)
-    job.change(delivered=True)
-
-    result = job.run()
-
-    other.commit_transaction()
-    assert result.already_committed == {0: COUNT}
-    assert job.written() == [*VALUES, b"other"]
 
 
 @pytest.mark.parametrize("name", [pytest.param("another-piece", id="of-another-piece"), pytest.param(None, id="none")])
@@ -281,16 +267,6 @@ def _rows(spark: SparkSession, records: Any) -> Any:
     rows = as_rows(spark, records, headers=False, beside_records=True)
     selected = rows.selectExpr("offset", "length(value) > 0 as _selected")
     return selected._jdf.queryExecution().toRdd().toJavaRDD()  # noqa: SLF001 - PySpark has no public name for it
-
-
-def _open_transaction(job: WriterJob) -> Producer:
-    """Another writer that uses the transactional id of the job's task."""
-    producer = Producer({"bootstrap.servers": job.broker.bootstrap_servers, "transactional.id": job.transactional_id})
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    producer.produce(job.target, b"other")
-    producer.flush(30)
-    return producer
 
 
 def _is_readable(job: WriterJob, seconds: float = 5.0) -> bool:
