@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rings import EXPRESSIONS, LONG_RING, QUICK_RING, WHOLE_RING, ring_of
+from tests.rings import QUICK_RING, WHOLE_RING
 from tests.waiting import until
 
 _ROOT = Path(__file__).parents[1]
@@ -83,24 +82,20 @@ def test_what_passes_alone_is_named_and_kept(run: Run) -> None:
     assert "2 passed" not in output.rpartition("Again")[2], "only what failed runs again"
 
 
-def test_what_fails_again_is_a_failure(run: Run) -> None:
-    bad = "@pytest.mark.broker\ndef test_bad(): assert False\n"
-    code, output = run.of(bad + _FAILS_ONCE.format(name="late", marker="broker"))
-
-    assert (code, re.findall("^FLAKY", output, re.MULTILINE)) == (1, [])
-
-
 @pytest.mark.parametrize(
-    "names",
+    ("names", "body", "is_tried"),
     [
-        pytest.param({"of_quick": "filterwarnings('error')"}, id="quick"),
-        pytest.param(dict.fromkeys("abcd", "broker"), id="four"),
+        pytest.param({"of_quick": "filterwarnings('error')"}, "", False, id="quick"),
+        pytest.param(dict.fromkeys("abcd", "broker"), "", False, id="four"),
+        pytest.param({"late": "broker"}, "@pytest.mark.broker\ndef test_bad(): assert False\n", True, id="bad"),
     ],
 )
-def test_some_are_no_flakes(run: Run, names: dict[str, str]) -> None:
-    code, output = run.of("".join(_FAILS_ONCE.format(name=name, marker=marker) for name, marker in names.items()))
+def test_some_are_no_flakes(run: Run, names: dict[str, str], body: str, is_tried: bool) -> None:
+    """Those of the quick ring, many, and what fails again."""
+    once = "".join(_FAILS_ONCE.format(name=name, marker=marker) for name, marker in names.items())
+    code, output = run.of(body + once)
 
-    assert (code, "Again" in output) == (1, False), output
+    assert (code, "Again" in output, "\nFLAKY" in output) == (1, is_tried, False), output
 
 
 def test_a_test_that_hangs_ends_with_its_stacks_and_child_processes(run: Run) -> None:
@@ -141,13 +136,3 @@ def test_waits():
 
     assert process.wait(60) == 130
     assert (tmp_path / "cleaned").exists()
-
-
-def test_no_test_is_in_two_rings_or_in_none() -> None:
-    assert [ring_of(markers) for markers in ((), ("broker",), ("broker", "long"), ("spark", "fault"))] == [
-        QUICK_RING,
-        WHOLE_RING,
-        LONG_RING,
-        LONG_RING,
-    ]
-    assert set(EXPRESSIONS) == {QUICK_RING, WHOLE_RING, LONG_RING}

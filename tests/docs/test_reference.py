@@ -1,12 +1,16 @@
-"""The reference lists, in addition to parameters: keys of results, options, configuration."""
+"""The pages list, in addition to parameters: keys of results, options, configuration, errors, and members of others."""
 
 from __future__ import annotations
 
+import inspect
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.audit_result import result_of_nothing
 from airflow_provider_kafka_spark.core.bounds import TimeWindow
@@ -19,6 +23,7 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.verification import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.provider_info import get_provider_info
+from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.toolchain.settings import (
     ALLOW_CLIENT_CLASSES,
     CACHE_FOLDER,
@@ -29,7 +34,9 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     TOKEN_ENDPOINT_HOSTS,
 )
 
-_REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+_CHECKOUT = Path(__file__).parents[2]
+_REFERENCE = _CHECKOUT / "docs" / "reference"
+_MEMBER = re.compile(r"\b_[a-z]\w+")
 _PLAN = ReplayPlan("a", "b", Target("copy"), OffsetRanges([]))
 
 
@@ -41,20 +48,17 @@ def _first_cells(page: str, heading: str) -> list[str]:
     return [name for cell in rows for name in re.findall(r"`([^`]+)`", cell)]
 
 
-def test_the_keys_of_a_result() -> None:
+def test_the_keys_of_results() -> None:
+    """Of a copy, of an audit and of a plan."""
     plan = replace(_PLAN, window=TimeWindow(0, None))
-    assert set(_first_cells("results.md", "Copying operators")) == {*result_of_empty_plan(plan, "r"), "evidence"}
-
-
-def test_the_keys_of_an_audit() -> None:
     past = PastCopy(("r",), OffsetRanges([]), {}, CopyEvidence(Transform(topic="copy")))
-    assert set(_first_cells("results.md", "`AuditReplayOperator`")) == set(result_of_nothing(past))
+    keys = {
+        "Copying operators": {*result_of_empty_plan(plan, "r"), "evidence"},
+        "`AuditReplayOperator`": set(result_of_nothing(past)),
+        "`plan_only=True`": set(result_of_plan(_PLAN, "r", Transform(topic="copy"))),
+    }
 
-
-def test_the_keys_of_a_plan() -> None:
-    assert set(_first_cells("results.md", "`plan_only=True`")) == set(
-        result_of_plan(_PLAN, "r", Transform(topic="copy"))
-    )
+    assert {heading: set(_first_cells("results.md", heading)) for heading in keys} == keys
 
 
 @pytest.mark.parametrize("option", _first_cells("options.md", "Refused source options"))
@@ -92,3 +96,25 @@ def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None
     listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
     assert listed == [*section["options"], *(s.earlier_variable for s in settings if s.earlier_variable)]
     assert [setting.option for setting in settings] == list(section["options"])
+
+
+def test_the_page_of_errors_is_up_to_date() -> None:
+    """``make errors-page`` writes it."""
+    command = [sys.executable, str(_CHECKOUT / ".ci" / "write_errors_page.py")]
+    written = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=_CHECKOUT)
+
+    assert written.stdout == (_CHECKOUT / "docs" / "reference" / "errors.md").read_text()
+
+
+def test_the_page_names_the_members_of_the_spark_provider_that_are_used() -> None:
+    """They are private: if one is gone, what overrides it has no effect, which no other test may notice."""
+    named = set(
+        _MEMBER.findall(
+            (_CHECKOUT / "docs/explanation/design.md").read_text().partition("Members of `SparkSubmitHook`:")[2]
+        )
+    )
+    used = set(_MEMBER.findall(inspect.getsource(spark_submission)))
+    existing = set(_MEMBER.findall(inspect.getsource(SparkSubmitHook)))
+
+    assert named - existing == set()
+    assert named == used & existing

@@ -1,5 +1,5 @@
-"""Deferred copies in a real Airflow, with its scheduler, worker and triggerer, on each cluster manager: two runs in a
-row, a clear, and a run that a person ends.
+"""Deferred copies in a real Airflow, with its scheduler, worker and triggerer, on YARN: two runs in a row, a clear, and
+a run that a person ends. What a trigger does on Kubernetes is in ``tests/kubernetes``.
 """
 
 from __future__ import annotations
@@ -7,10 +7,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,17 +18,14 @@ from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStand
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from airflow_provider_kafka_spark.toolchain.connector import connector_jars
-from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
-from tests.required_tools import needs_go
+from tests.services.yarn_cluster import YarnCluster
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.spark,
     pytest.mark.airflow,
     pytest.mark.long,
-    # Go builds Kubernetes once.
-    pytest.mark.timeout(2_700),
+    pytest.mark.timeout(1_500),
 ]
 
 _SECONDS = 240
@@ -52,72 +47,8 @@ with DAG("deferred", schedule=None, params={{"pace": 0}}):
 """
 
 
-@dataclass(frozen=True)
-class Manager:
-    """A cluster manager, as DAGs reach it.
-
-    :param states: of all drivers, as the manager names them.
-    :param leftovers: what no job may leave.
-    """
-
-    host: str
-    extra: Mapping[str, Any]
-    options: Mapping[str, Any]
-    settings: Mapping[str, str]
-    states: Callable[[], list[str]]
-    succeeded: str
-    running: str
-    leftovers: Callable[[], list[Any]] = field(default=list)
-
-
-@pytest.fixture(params=["yarn", pytest.param("kubernetes", marks=[pytest.mark.kubernetes, needs_go])])
-def manager(request: pytest.FixtureRequest) -> Manager:
-    return _yarn(request) if request.param == "yarn" else _kubernetes(request)
-
-
-def _yarn(request: pytest.FixtureRequest) -> Manager:
-    cluster, name = request.getfixturevalue("yarn_cluster"), f"deferred-{uuid4().hex[:8]}"
-    small = {"num_executors": 1, "driver_memory": "512m", "executor_memory": "512m"}
-    return Manager(
-        "yarn",
-        {},
-        {"conf": cluster.spark_conf(), "name": name, **small},
-        {**cluster.environment(), "PYSPARK_PYTHON": sys.executable},
-        lambda: [app["state"] for app in cluster.applications() if app["name"] == name],
-        "FINISHED",
-        "RUNNING",
-    )
-
-
-def _kubernetes(request: pytest.FixtureRequest) -> Manager:
-    cluster = request.getfixturevalue("kubernetes_cluster")
-    namespace = cluster.new_namespace(f"etl-{uuid4().hex[:8]}")
-    jars = ":".join(str(jar) for jar in connector_jars(None, lambda: find_spark_home("spark-submit")))
-    conf = {
-        **cluster.spark_conf(),
-        "spark.driver.extraClassPath": jars,
-        "spark.executor.extraClassPath": jars,
-        "spark.kubernetes.driver.master": "local[2]",
-    }
-
-    def items(kind: str) -> list[Any]:
-        found: list[Any] = cluster.get(f"/api/v1/namespaces/{namespace}/{kind}")["items"]
-        return found
-
-    return Manager(
-        f"k8s://{cluster.api_url}",
-        {"namespace": namespace},
-        {"conf": conf, "kafka_connector": "provided"},
-        {"KUBECONFIG": str(cluster.kubeconfig("airflow", namespace))},
-        lambda: [pod["status"]["phase"] for pod in items("pods")],
-        "Succeeded",
-        "Running",
-        lambda: items("secrets"),
-    )
-
-
 def test_runs_in_a_row_a_clear_and_an_end(
-    kafka_broker: KafkaBroker, topic: TopicFactory, manager: Manager, tmp_path: Path
+    kafka_broker: KafkaBroker, topic: TopicFactory, yarn_cluster: YarnCluster, tmp_path: Path
 ) -> None:
     """Each run has a driver of its own, and a clear finds that everything is there. Of the last run a person marks the
     task failed, which ends its driver.
@@ -128,12 +59,15 @@ def test_runs_in_a_row_a_clear_and_an_end(
     for folder in (dags, reports, scratch):
         folder.mkdir()
     reports.chmod(0o777)
-    texts = {"source": source, "target": target, "reports": reports.as_uri()}
-    (dags / "deferred.py").write_text(_DAG.format(**texts, options=dict(manager.options)))
+    texts, name = {"source": source, "target": target, "reports": reports.as_uri()}, f"deferred-{uuid4().hex[:8]}"
+    small = {"num_executors": 1, "driver_memory": "512m", "executor_memory": "512m"}
+    options = {"conf": yarn_cluster.spark_conf(), "name": name, **small}
+    (dags / "deferred.py").write_text(_DAG.format(**texts, options=options))
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": kafka_broker.bootstrap_servers}}
-    spark = {"conn_type": "spark", "host": manager.host, "extra": {"deploy-mode": "cluster", **manager.extra}}
+    spark = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     connections = {"kafka_default": kafka, "spark_default": spark}
-    home = AirflowHome(tmp_path / "home", dags, scratch, connections=connections, settings=manager.settings)
+    settings = {**yarn_cluster.environment(), "PYSPARK_PYTHON": sys.executable}
+    home = AirflowHome(tmp_path / "home", dags, scratch, connections=connections, settings=settings)
     home.migrate()
 
     with AirflowStandalone(home) as airflow:
@@ -155,6 +89,9 @@ def test_runs_in_a_row_a_clear_and_an_end(
             seen.add(str(ti["state"]))
             return str(ti["state"])
 
+        def drivers() -> list[str]:
+            return [app["state"] for app in yarn_cluster.applications() if app["name"] == name]
+
         def is_done(run: str) -> Callable[[], bool]:
             return lambda: state(run) == "success"
 
@@ -164,7 +101,7 @@ def test_runs_in_a_row_a_clear_and_an_end(
             found = airflow.get(f"{_RUNS}/{run}/taskInstances/replay/xcomEntries/return_value?stringify=false")
             assert found["value"]["records_written"] == 100
         assert "deferred" in seen
-        assert manager.states() == [manager.succeeded] * 2
+        assert drivers() == ["FINISHED"] * 2
         # A task that is cleared while its run ends is not scheduled again.
         until(lambda: str(airflow.get(f"{_RUNS}/{first}")["state"]) == "success")
         body = {"dry_run": False, "dag_run_id": first, "task_ids": ["replay"], "only_failed": False}
@@ -175,11 +112,10 @@ def test_runs_in_a_row_a_clear_and_an_end(
         assert values == sorted([*range(100), *range(100)])
 
         third = start(pace=1)
-        until(lambda: manager.running in manager.states())
+        until(lambda: "RUNNING" in drivers())
         until(lambda: state(third) == "deferred")
         # Only the cluster has the driver's output.
         log = f"{_RUNS}/{third}/taskInstances/replay/logs/1?full_content=true"
         until(lambda: "Progress: " in json.dumps(airflow.get(log)))
         airflow.patch(f"{_RUNS}/{third}/taskInstances/replay", {"new_state": "failed"})
-        until(lambda: manager.running not in manager.states())
-    assert manager.leftovers() == []
+        until(lambda: "RUNNING" not in drivers())
