@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
-from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.file_names import REPORT
@@ -77,38 +75,6 @@ class InProcessSpark:
         if report.failure is not None:
             raise error_named(report.failure.error, JobFailedError)(report.failure.message)
         return report
-
-    @contextmanager
-    def one_core(self) -> Iterator[None]:
-        """One task runs after the other: something else keeps the other core."""
-        context = self.spark.sparkContext
-        tracker, group = context.statusTracker(), "keeps-a-core"
-
-        def keep() -> None:
-            context.setJobGroup(group, "keeps a core", interruptOnCancel=True)
-            with suppress(Exception):
-                self.spark.sql(
-                    "SELECT java_method('java.lang.Thread', 'sleep', id + 600000L) FROM range(0, 1, 1, 1)"
-                ).collect()
-
-        def is_kept() -> bool:
-            stages = [
-                s for job in tracker.getJobIdsForGroup(group) if (i := tracker.getJobInfo(job)) for s in i.stageIds
-            ]
-            return any(info.numActiveTasks for s in stages if (info := tracker.getStageInfo(s)))
-
-        keeper = InheritableThread(target=keep)
-        keeper.start()
-        deadline = time.monotonic() + 60
-        while not is_kept():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        try:
-            yield
-        finally:
-            context.cancelJobGroup(group)
-            keeper.join(60)
-            assert not keeper.is_alive()
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from tests.core.test_ledger import entry
+
 NOW = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
-SOURCE, TARGET = "broker-1:9092", "broker-2:9092"
 
 
 def ledger(
@@ -14,27 +15,10 @@ def ledger(
 ) -> dict[str, Any]:
     """What an operator writes of one run."""
     count = sum(int(text.split(":")[-1]) - int(text.split(":")[-2]) for text in ranges)
-    return {
-        "version": 1,
-        "state": "complete",
-        "run_id": run_id,
-        "records_read": count,
-        "records_written": count,
-        "filtered": False,
-        "offset_ranges": ranges,
-        "missing_ranges": [],
-        "target_topics": list(targets),
-        "target_ranges": [],
-        "source": SOURCE,
-        "target": TARGET,
-        "source_cluster_id": "",
-        "target_cluster_id": "",
-        "source_topic_ids": {},
-        "started_at": NOW.isoformat(),
-        "seconds": 2.3,
-        "try_number": 1,
-        **fields,
-    }
+    counts = {"records_read": count, "records_written": count, "filtered": False}
+    try_ = {"started_at": NOW.isoformat(), "seconds": 2.3, "try_number": 1}
+    unknown = {"source_cluster_id": "", "target_cluster_id": "", "source_topic_ids": {}}
+    return entry(run_id, *ranges, **{**counts, **try_, **unknown, "target_topics": list(targets), **fields})
 
 
 def event(extra: dict[str, Any], *, hours_ago: float = 1, **fields: Any) -> dict[str, Any]:

@@ -217,15 +217,6 @@ def test_an_expression_does_not_look_at_the_clock(spark: SparkSession, where: st
     assert len(message) < 500
 
 
-@pytest.mark.long
-def test_an_expression_may_be_long_up_to_a_bound(spark: SparkSession) -> None:
-    """A list of thousands of keys; the checks of a longer one would take minutes."""
-    check_expressions(spark, Transform(where=f"offset in ({', '.join(map(str, range(2_500)))})"))
-    message = refusal(spark, where=f"offset in ({', '.join(map(str, range(10_000)))})")
-    assert "at most 16,384 characters" in message
-    assert len(message) < 500
-
-
 def test_dates_and_hours_are_those_of_utc(spark: SparkSession) -> None:
     """A retry may run on a machine with another time zone."""
     transform = Transform(where="hour(timestamp) = 1 and string(timestamp) = '1970-01-01 01:00:00'")

@@ -5,8 +5,6 @@ clusters.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,8 +19,7 @@ from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settin
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.toolchain.jars import resolve
-from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+from tests.faults.drivers import spark_submit
 from tests.jobs.runs import copy_request
 from tests.required_tools import needs_kdc
 from tests.services.certificates import CertificateAuthority
@@ -92,30 +89,12 @@ def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
 
 
 def _submit(request: JobRequest, settings: dict[str, str], kdc: Kdc, folder: Path) -> str:
-    home = find_spark_home()
-    jars = resolve(home.connector_coordinates, excludes=CONNECTOR_EXCLUDES)
-    file = folder / "request.json"
+    """What the driver says."""
+    file, keytab = folder / "request.json", {"spark.kerberos.keytab": str(kdc.keytab("copier"))}
     file.write_text(request.to_json())
-    keytab = {"spark.kerberos.keytab": str(kdc.keytab("copier")), "spark.kerberos.principal": kdc.principal("copier")}
-    conf = [word for name, value in {**settings, **keytab}.items() for word in ("--conf", f"{name}={value}")]
-    class_path = ["--driver-class-path", ":".join(map(str, jars))]
-    checkout = Path(__file__).resolve().parents[2]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(checkout),
-        "SPARK_HOME": str(home.jars.parent),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_SUBMIT_OPTS": f"-Djava.security.krb5.conf={kdc.krb5_conf}",
-    }
-    done = subprocess.run(
-        [
-            str(home.submit), "--master", "local[2]", *class_path, *conf,
-            str(Path(__file__).with_name("obtaining_tokens.py")), str(file),
-        ],
-        env=environment,
-        timeout=_SECONDS,
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr
+    conf = {**settings, **keytab, "spark.kerberos.principal": kdc.principal("copier")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", f"-Djava.security.krb5.conf={kdc.krb5_conf}")
+        process = spark_submit(folder, "local[2]", Path(__file__).with_name("obtaining_tokens.py"), file, conf)
+    process.wait(_SECONDS)
+    return (folder / "log").read_text()

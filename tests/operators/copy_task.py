@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
+from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -172,6 +173,13 @@ def numbered(first: int, last: int, **fields: Any) -> list[Record]:
 def once(first: int, last: int) -> Counter[bytes]:
     """The values of :func:`numbered` records."""
     return Counter(b"%d" % i for i in range(first, last))
+
+
+def pace_groups(kafka: KafkaBroker) -> list[str]:
+    """Groups by which drivers tell their tasks how fast they may be."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
+    return [group.group_id for group in groups if group.group_id.endswith("-pace")]
 
 
 def audit(of: Any, **parameters: Any) -> dict[str, Any]:

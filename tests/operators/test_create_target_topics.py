@@ -94,23 +94,14 @@ def test_a_retry_finds_the_topic_made_or_makes_it_again(scene: Scene, kind: type
 
 
 def test_another_task_may_make_it_at_the_same_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one's topic is used as it is."""
-    real = new_targets.create_topics
+    """The other one's topic is used as it is, and is waited for: the broker that answers need not be the one that has
+    made it.
+    """
+    real, known, unknown = new_targets.create_topics, Attempt.target_state, list[Attempt]()
 
     def create(*arguments: Any) -> None:
         scene.kafka.create_topic(scene.target, 5)
         real(*arguments)
-
-    monkeypatch.setattr(new_targets, "create_topics", create)
-
-    scene.run_without_records()
-    assert len(scene.kafka.offsets(scene.target)) == 5
-    assert scene.settings() == {}
-
-
-def test_it_is_waited_for_until_the_brokers_know_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that answers need not be the one that has made it."""
-    known, unknown = Attempt.target_state, list[Attempt]()
 
     def target_state(attempt: Attempt) -> ClusterState:
         if scene.exists and not unknown:
@@ -118,10 +109,11 @@ def test_it_is_waited_for_until_the_brokers_know_it(scene: Scene, monkeypatch: p
             raise UnknownTopicError("Not here yet.")
         return known(attempt)
 
+    monkeypatch.setattr(new_targets, "create_topics", create)
     monkeypatch.setattr(Attempt, "target_state", target_state)
 
     scene.run_without_records()
-    assert len(unknown) == 1
+    assert (len(unknown), len(scene.kafka.offsets(scene.target)), scene.settings()) == (1, 5, {})
 
 
 def test_a_run_without_records_makes_the_target_too_and_changes_no_other(scene: Scene) -> None:

@@ -7,13 +7,13 @@ import time
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
 from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import pace_groups
 
 RATE = 2_000
 
@@ -109,6 +109,4 @@ def test_the_whole_job_keeps_the_pace(
     assert (result["batches_passed"] > 0) == ("provenance" in parameters)
     assert meter.fastest(3.0) < RATE * 1.1 + 500
     assert meter.duration() < 3 * records / RATE + 10
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
-    assert [group.group_id for group in groups if group.group_id.endswith("-pace")] == []
+    assert pace_groups(kafka) == []

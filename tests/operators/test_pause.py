@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Stream
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Stream, pace_groups
 from tests.waiting import until, until_quiet
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -47,12 +47,6 @@ class Scene(CopyTask):
         thread = threading.Thread(target=lambda: results.append(self.run(kind, **parameters)), daemon=True)
         thread.start()
         return thread, results
-
-    def pace_groups(self) -> list[str]:
-        """Those by which drivers tell their tasks to pause."""
-        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
-        groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
-        return [group.group_id for group in groups if group.group_id.endswith("-pace")]
 
 
 @pytest.fixture
@@ -125,7 +119,7 @@ def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(scene: Scene) -> N
 
     assert (result["records_written"], result["delivered_before"]) == (RECORDS, written)
     assert scene.values().total() == RECORDS
-    assert scene.pace_groups() == []
+    assert pace_groups(scene.kafka) == []
 
 
 def test_only_the_driver_has_the_last_word(scene: Scene) -> None:
@@ -133,7 +127,7 @@ def test_only_the_driver_has_the_last_word(scene: Scene) -> None:
     copy, results = scene.in_background(pause_while_lag=None)
     deadline, paces = time.monotonic() + WAIT_SECONDS, list[str]()
     while not paces and time.monotonic() < deadline:
-        paces = scene.pace_groups()
+        paces = pace_groups(scene.kafka)
     said = confluent_kafka.TopicPartition(scene.target, 0, 7, metadata="paused")
     request = confluent_kafka.ConsumerGroupTopicPartitions(paces[0], [said])
     admin = AdminClient({"bootstrap.servers": scene.kafka.bootstrap_servers})

@@ -29,13 +29,8 @@ class Scene(CopyTask):
         found: dict[str, str] = self.given["topic_map"]
         return found
 
-    @property
-    def orders(self) -> str:
-        return self.sources[0]
-
-    @property
-    def payments(self) -> str:
-        return self.sources[1]
+    def __post_init__(self) -> None:
+        self.orders, self.payments = self.sources
 
     def origins(self, target: str) -> Counter[tuple[str, int, int]]:
         """Where each record of a target came from."""
