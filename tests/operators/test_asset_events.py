@@ -202,6 +202,16 @@ def test_a_function_has_the_entries_of_all_operators_that_it_calls() -> None:
     ]
 
 
+def test_a_function_without_the_ledger_announces_nothing() -> None:
+    function, ti = SimpleNamespace(outlets=[IN_US]), TaskInstance()
+    ti.task = function  # type: ignore[attr-defined]
+    context = task_context(ti=ti, assets=[IN_EU])
+
+    announce(context, SimpleNamespace(outlets=[COPIES]), ENTRY)  # type: ignore[arg-type]
+
+    assert events(context, function) == {IN_US.name: {}}
+
+
 def test_what_was_read_without_a_record_to_write_is_in_the_ledger_and_triggers_nothing() -> None:
     context = task_context(assets=[IN_EU])
 

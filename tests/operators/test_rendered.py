@@ -164,6 +164,13 @@ def test_all_that_a_form_gives_reaches_the_job(
     assert request.progress_seconds == 2.0
 
 
+@pytest.mark.parametrize("name", ["columns", "source_options", "sink_options", "assign"])
+def test_a_mapping_of_a_form_is_json(name: str) -> None:
+    for given, error in (("{broken", "be JSON"), ("0", "be a mapping; got '0'"), ('{"a": [0], "a": [1]}', ".* twice")):
+        with pytest.raises(AirflowFailException, match=f"{name} (must|names) ?{error}"):
+            run(_BATCH, given, **{name: _GIVEN})
+
+
 @pytest.mark.broker
 def test_a_run_without_records_may_be_skipped(
     kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark

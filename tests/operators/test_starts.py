@@ -10,8 +10,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators import batch
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -51,6 +53,32 @@ def test_a_window_of_mostly_other_times_is_refused_before_anything_is_written(
 
     assert plan(source, store, **window, exact_window="{{ 'false' }}") == [(0, 0, 102), (1, 0, 102)]
     assert plan(source, **window, exact_window=True) == [(0, 0, 102), (1, 0, 102)]
+
+
+def test_a_window_out_of_order_is_a_warning_of_the_plan(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a window has more records than the times say. Where it cannot be, no record is read to find out."""
+    asked = list[int]()
+
+    def sampled(client: KafkaHook, ranges: OffsetRanges) -> dict[TopicPartition, list[int]]:
+        asked.append(ranges.total)
+        return sample_timestamps(client, ranges)
+
+    monkeypatch.setattr(batch, "sample_timestamps", sampled)
+    by_client, by_broker = topic(2), topic(2, {"message.timestamp.type": "LogAppendTime"})
+    newest_first = [Record(value=b"v", partition=i % 2, timestamp=MOMENT + (99 - i) * 60_000) for i in range(100)]
+    for source, exact, warns in ((by_client, False, 1), (by_client, True, 0), (by_broker, None, 0)):
+        kafka.produce(source, newest_first)
+        window: dict[str, Any] = {"starting_timestamp": MOMENT + 50 * 60_000, "exact_window": exact}
+        operator = KafkaToKafkaBatchOperator(
+            task_id="plan", topics=[source], target_topic_expr="'x'", plan_only=True, **window
+        )
+        asked.clear()
+        result = operator.execute(task_context())  # type: ignore[arg-type]
+
+        assert sum("from before the window" in w for w in result["warnings"]) == warns
+        assert sum(asked) == (result["planned_records"] if warns else 0)
 
 
 @pytest.fixture
