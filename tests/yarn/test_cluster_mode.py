@@ -24,7 +24,6 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
-from tests.jobs.test_recreated_target import recreate
 from tests.services.yarn_cluster import YarnCluster
 from tests.yarn.survivor import DiesWhenItRuns, Survivor, WorkerDied, event_of
 
@@ -121,7 +120,8 @@ def test_a_retry_submits_where_the_report_of_a_dead_worker_proves_nothing(surviv
         survivor.yarn.kill_applications()
     else:
         survivor.wait_for_end()
-        recreate(survivor.kafka, survivor.target)
+        survivor.kafka.delete_topic(survivor.target)
+        survivor.kafka.create_topic(survivor.target, 1)
     result = survivor.run()
 
     assert survivor.values() == list(range(100))
