@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.toolchain.connector import connector_jars
+from airflow_provider_kafka_spark.toolchain.jars import cache_root
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
 from tests.airflow_fakes import task_context
 from tests.e2e.process_mark import ProcessMark
@@ -67,18 +68,26 @@ def _used(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> Cache:
 
 
 @pytest.fixture(scope="module")
+def own() -> Cache:
+    """The cache of all tests, in which ``make test`` has prepared what is missing."""
+    done = run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Cache(cache_root())
+
+
+@pytest.fixture
+def ready(own: Cache, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    """A cache in which all is prepared. It is only read."""
+    return _used(own, monkeypatch)
+
+
+@pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cache, subprocess.CompletedProcess[str]]]:
-    """What the command makes, as a process of its own."""
+    """What the command makes of jars alone, as a process of its own, in a cache that tests may damage."""
     cache = new_cache(tmp_path_factory.mktemp("prepared") / "cache")
     yield cache, run(**{CACHE_FOLDER.variable: str(cache.folder), MAVEN_REPOSITORY.variable: _NOWHERE})
     # Some hundred MB.
     shutil.rmtree(cache.folder)
-
-
-@pytest.fixture
-def ready(prepared: tuple[Cache, object], monkeypatch: pytest.MonkeyPatch) -> Cache:
-    """A cache in which all is prepared."""
-    return _used(prepared[0], monkeypatch)
 
 
 def run(*arguments: str, command: str = prepare.__name__, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -92,8 +101,10 @@ def run(*arguments: str, command: str = prepare.__name__, **environment: str) ->
     )
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_it_says_what_it_does(prepared: tuple[Cache, subprocess.CompletedProcess[str]]) -> None:
+    """The whole ring uses what ``make test`` has made."""
     cache, done = prepared
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -219,10 +230,11 @@ def no_spark(patch: pytest.MonkeyPatch) -> None:
         ("no-spark", "", "SparkSubmitNotFoundError: 'spark-submit' must be on"),
         ({}, "missing", "JarError: A Maven repository must answer .*//127.0.0.1:9/"),
         ({}, "a-file", "JarError: The jar cache .* set .*cache_folder"),
-        ({}, "classes-are-a-file", "ClassArchiveError: .*must be kept in .*classes"),
+        pytest.param({}, "classes-are-a-file", "ClassArchiveError: .*must be kept in .*classes",
+                     marks=pytest.mark.long),
         ({"SPARK_SUBMIT_OPTS": "-Xmx1x"}, "", "ClassArchiveError: The driver .* exit code 1"),
-        ({"SPARK_SUBMIT_OPTS": "-XX:SharedArchiveFile=/nowhere.jsa"}, "",
-         "ClassArchiveError: .*java -Xshare:dump` makes it"),
+        pytest.param({"SPARK_SUBMIT_OPTS": "-XX:SharedArchiveFile=/nowhere.jsa"}, "",
+                     "ClassArchiveError: .*java -Xshare:dump` makes it", marks=pytest.mark.long),
         ({CACHE_FOLDER.variable: "cache"}, "", "OptionError: .*cache_folder .* absolute path"),
     ],
 )  # fmt: skip
@@ -256,8 +268,17 @@ def test_a_failure_is_one_line_with_a_name(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-def test_a_stop_leaves_no_process_and_no_file(cache: Cache, tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "driver"),
+    [
+        (signal.SIGTERM, "writer_compilation.py"),
+        pytest.param(signal.SIGTERM, "class_loading.py", marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, "class_loading.py", marks=pytest.mark.long),
+    ],
+)
+def test_a_stop_leaves_no_process_and_no_file(
+    cache: Cache, tmp_path: Path, number: signal.Signals, driver: str
+) -> None:
     mark, temporary = ProcessMark(), tmp_path / "tmp"
     temporary.mkdir()
     process = subprocess.Popen(
@@ -268,7 +289,7 @@ def test_a_stop_leaves_no_process_and_no_file(cache: Cache, tmp_path: Path, numb
         env={**os.environ, **mark.environment, "TMPDIR": str(temporary)},
     )
     deadline = time.monotonic() + _SECONDS
-    while not any("class_loading.py" in command for command in mark.alive()):
+    while not any(driver in command for command in mark.alive()):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -292,15 +313,24 @@ def test_help() -> None:
 
 
 @pytest.mark.spark
-def test_as_a_command_of_airflow(cache: Cache) -> None:
-    """``airflow kafka-spark prepare``, by the provider's entry point; the setting says that there is no archive."""
-    done = run("kafka-spark", "prepare", command="airflow", **{CLASS_ARCHIVE.variable: "False"})
-    failed = run("kafka-spark", "prepare", command="airflow", JAVA_HOME="/nowhere")
+def test_a_worker_without_class_archives(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the setting. The command needs nothing else then but the jars."""
+    monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
 
-    assert done.returncode == 0, done.stderr
-    last = done.stdout.splitlines()[-1]
+    assert prepare.main([]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
     assert last.endswith(f"jars of the Kafka connector and no class archive, cached in {cache.folder}.")
     assert cache.archives() == {}
+
+
+@pytest.mark.spark
+def test_as_a_command_of_airflow() -> None:
+    """``airflow kafka-spark prepare``, by the provider's entry point."""
+    failed = run("kafka-spark", "prepare", command="airflow", JAVA_HOME="/nowhere")
+
     assert failed.returncode == 1
+    assert failed.stdout.startswith("Spark ")
     assert failed.stderr.splitlines()[-1].startswith("JavaNotFoundError: ")
     assert "Traceback" not in failed.stderr
