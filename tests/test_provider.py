@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,12 @@ from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_kafka_spark import __version__
 from airflow_provider_kafka_spark.provider_info import get_provider_info
+from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.toolchain.jars import cache_root
 from airflow_provider_kafka_spark.toolchain.java import find_java
-from airflow_provider_kafka_spark.toolchain.settings import MAVEN_REPOSITORY, maven_repository
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY, maven_repository
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
@@ -54,6 +58,12 @@ for dotted in [*info["cli"], *info.get("extra-links", []), *hooks]:
 print("RESULT" + json.dumps({"package": entry.dist.name, "info": info, "imported": imported}))
 """
 
+_VERSIONS = """
+import json
+from importlib.metadata import version
+print(json.dumps([version("pyspark"), version("pyspark-client")]))
+"""
+
 
 def uv(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run uv, with the cache that ``make`` uses, so that nothing is downloaded twice."""
@@ -66,30 +76,56 @@ def uv(*arguments: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
+_ADDRESS = "https://git.example/a/b"
+_README = """
+[guide](docs/how-to/a.md#b) and [dags](dags), [here](#use-it), [Spark](https://spark.apache.org/), ![x](docs/x.png)
+"""
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout, built from a copy, since setuptools leaves folders where it builds."""
-    folder = tmp_path_factory.mktemp("build")
+    """The wheel of this checkout, with the repository's address filled in, and a README of links."""
+    return build(tmp_path_factory.mktemp("build"), _ADDRESS)
+
+
+def build(folder: Path, address: str) -> Path:
+    """Build the wheel from a copy, since setuptools leaves folders where it builds."""
+    checkout = folder / "checkout"
     # With everything that must not be in the wheel.
-    shutil.copytree(_CHECKOUT, folder / "checkout", ignore=_NOT_COPIED)
-    uv("build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", folder / "dist", folder / "checkout")
+    shutil.copytree(_CHECKOUT, checkout, ignore=_NOT_COPIED)
+    (checkout / "README.md").write_text(_README)
+    setup = checkout / "setup.py"
+    filled, count = re.subn(r'^REPOSITORY = ".*"$', f'REPOSITORY = "{address}"', setup.read_text(), flags=re.MULTILINE)
+    assert count == 1
+    setup.write_text(filled)
+    uv("build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", folder / "dist", checkout)
     (built,) = (folder / "dist").glob("*.whl")
     return built
 
 
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Path]:
-    """The wheel in a new environment with what it requires, without constraints, and nothing of this checkout."""
+@pytest.fixture(scope="module", params=["tests'", pytest.param("newest", marks=pytest.mark.long)])
+def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Path]:
+    """The wheel in a new environment, and nothing of this checkout. What it requires is that of the tests' environment,
+    or in full the newest that there is, without constraints.
+    """
     folder = tmp_path_factory.mktemp("fresh")
     uv("venv", "--quiet", "--python", sys.executable, folder / "venv")
     python = folder / "venv/bin/python"
-    uv("pip", "install", "--quiet", "--python", python, f"{wheel}[spark4]")
+    if request.param == "newest":
+        uv("pip", "install", "--quiet", "--python", python, f"{wheel}[spark4]")
+        run(folder, "airflow", "db", "migrate")
+    else:
+        uv("pip", "install", "--quiet", "--python", python, "--no-deps", wheel)
+        (site_packages,) = (folder / "venv/lib").glob("python*/site-packages")
+        # Of the folder, the packages; not the files by which it leads to this checkout.
+        (site_packages / "tests.pth").write_text(sysconfig.get_path("purelib"))
+        AirflowHome(folder / "airflow", folder / "dags", folder).migrate()
     yield folder
     # Some hundred MB, of which pytest would keep three.
     shutil.rmtree(folder)
 
 
-def run(fresh: Path, *command: str, **environment: str) -> str:
+def run(fresh: Path, module: str, *arguments: str, **environment: str) -> str:
     """Run a program of the fresh environment with an Airflow home of its own."""
     environment |= {
         "PATH": f"{fresh / 'venv/bin'}:{find_java().executable.parent}:/usr/bin:/bin",
@@ -97,7 +133,7 @@ def run(fresh: Path, *command: str, **environment: str) -> str:
         "AIRFLOW_HOME": str(fresh / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     }
-    program = [str(fresh / "venv/bin" / command[0]), *command[1:]]
+    program = [str(fresh / "venv/bin/python"), "-m", module, *arguments]
     done = subprocess.run(program, capture_output=True, text=True, env=environment, cwd=fresh, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -128,16 +164,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert f"[airflow.plugins]\nkafka_spark_coverage = {_PACKAGE}.coverage_page.plugin:" in entry_points
 
 
-_README = """
-[guide](docs/how-to/a.md#b) and [dags](dags), [here](#use-it), [Spark](https://spark.apache.org/), ![x](docs/x.png)
-"""
-
-
 @pytest.mark.parametrize(
     ("address", "urls", "text"),
     [
         pytest.param(
-            "https://git.example/a/b",
+            _ADDRESS,
             {
                 "Source, https://git.example/a/b",
                 "Documentation, https://git.example/a/b/blob/main/docs/README.md",
@@ -158,19 +189,12 @@ _README = """
         ),
     ],
 )
-def test_the_package_index_gets_no_relative_link(address: str, urls: set[str], text: str, tmp_path: Path) -> None:
+def test_the_package_index_gets_no_relative_link(
+    address: str, urls: set[str], text: str, wheel: Path, tmp_path: Path
+) -> None:
     """The repository's address is filled in at one place."""
-    checkout = tmp_path / "checkout"
-    shutil.copytree(_CHECKOUT, checkout, ignore=_NOT_COPIED)
-    (checkout / "README.md").write_text(_README)
-    setup = checkout / "setup.py"
-    filled, count = re.subn(r'^REPOSITORY = ".*"$', f'REPOSITORY = "{address}"', setup.read_text(), flags=re.MULTILINE)
-    assert count == 1
-    setup.write_text(filled)
+    built = wheel if address == _ADDRESS else build(tmp_path, address)
 
-    uv("build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", tmp_path / "dist", checkout)
-
-    (built,) = (tmp_path / "dist").glob("*.whl")
     with zipfile.ZipFile(built) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = archive.read(name).decode()
@@ -191,7 +215,8 @@ def test_airflow_finds_the_provider(fresh: Path) -> None:
     assert [p["version"] for p in ours] == [__version__]
     assert any(p["package_name"] == "apache-airflow-providers-apache-spark" for p in providers)
 
-    result: dict[str, Any] = json.loads(run(fresh, "python", "-c", _IMPORT_ALL).partition("RESULT")[2])
+    (fresh / "import_all.py").write_text(_IMPORT_ALL)
+    result: dict[str, Any] = json.loads(run(fresh, "import_all").partition("RESULT")[2])
     info = get_provider_info()
     assert result["package"] == info["package-name"] == "airflow-provider-kafka-spark"
     assert result["info"] == info
@@ -224,19 +249,23 @@ def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, to
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        # It is behind the same mirror as this one.
+        # It is behind the same mirror as this one, and takes what is prepared for the same Spark.
         MAVEN_REPOSITORY.variable: maven_repository() or "",
+        CACHE_FOLDER.variable: str(cache_root()),
     }
 
-    run(fresh, "airflow", "db", "migrate", **environment)
-    run(fresh, "python", "-m", f"{_PACKAGE}.testing.dag_run", "replay", str(fresh / "result.json"), **environment)
+    run(fresh, f"{_PACKAGE}.testing.dag_run", "replay", str(fresh / "result.json"), **environment)
 
     (task,) = json.loads((fresh / "result.json").read_text())["tasks"]["replay"].values()
     result = task["xcom"]["return_value"]
     assert (result["records_written"], result["warnings"]) == (30, [])
     assert [record.value for record in kafka_broker.consume(target)] == [b"%d" % i for i in range(20, 50)]
-    versions = {f"pyspark=={result['spark_version']}", f"pyspark-client=={result['spark_version']}"}
-    assert versions <= set(uv("pip", "freeze", "--python", fresh / "venv/bin/python").stdout.splitlines())
+    (fresh / "versions.py").write_text(_VERSIONS)
+    assert set(json.loads(run(fresh, "versions"))) == {result["spark_version"]}
+
+
+#: Which distributions bring a module: it reads the list of files of each of them.
+_brought_by = cache(packages_distributions)
 
 
 @pytest.mark.parametrize("folder", ["", "testing"], ids=["package", "testing"])
@@ -244,7 +273,7 @@ def test_what_is_imported_is_required(folder: str) -> None:
     """By this package itself: what another one happens to bring, it may leave out one day."""
     modules = [f for f in (_CHECKOUT / _PACKAGE).rglob("*.py") if ("testing" in f.parts) == (folder == "testing")]
     imported = {name for file in modules for name in _imports(ast.parse(file.read_text()))}
-    brought_by = packages_distributions()
+    brought_by = _brought_by()
     needed = {_distribution(name, brought_by) for name in imported if name.partition(".")[0] in brought_by}
     required = {re.match(r"[\w-]+", line)[0].lower() for line in requires(_DISTRIBUTION) or () if _is_for(line, folder)}  # type: ignore[index]
 
