@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -179,15 +179,21 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
-    from airflow_provider_kafka_spark.toolchain.jars import resolve
-    from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
+    from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
+    from airflow_provider_kafka_spark.toolchain.connector import connector_jars
+    from airflow_provider_kafka_spark.toolchain.java import find_java
+    from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
+    from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
 
-    jars = resolve(find_spark_home().connector_coordinates, excludes=CONNECTOR_EXCLUDES)
+    home, java = find_spark_home(), find_java()
+    class_path = WriterJar(java, home, ":".join(map(str, connector_jars(None)))).extended_class_path()
     builder = SparkSession.builder.master("local[2]")
     for name, value in spark_defaults().items():
         builder = builder.config(name, value)
     builder = (
-        builder.config("spark.driver.extraClassPath", ":".join(map(str, jars)))
+        # As a driver that finds all prepared.
+        builder.config("spark.driver.extraClassPath", class_path)
+        .config("spark.driver.extraJavaOptions", ClassArchive(java, home, class_path).jvm_options())
         .config("spark.ui.enabled", "false")
         # A copy needs no Python on the executors.
         .config("spark.pyspark.python", "/bin/false")
@@ -201,5 +207,32 @@ def spark() -> Iterator[SparkSession]:
         session = builder.getOrCreate()
     # It says goodbye at exit, when pytest has closed what it would say it to.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    yield session
+    with pytest.MonkeyPatch.context() as patch:
+        _remember_packages(session, patch)
+        yield session
     session.stop()
+
+
+def _remember_packages(session: SparkSession, patch: pytest.MonkeyPatch) -> None:
+    """What was a package in this JVM stays one. py4j asks for each part of each name whether it is a class, for which
+    the JVM searches all jars of its class path: half of the time of a copy of a few records.
+    """
+    from py4j.java_gateway import JavaPackage, JVMView
+
+    client = session.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    known: dict[tuple[str, str], JavaPackage] = {}
+
+    def remember(kind: type, ask: Callable[[Any, str], Any]) -> None:
+        def attribute(parent: Any, name: str) -> Any:
+            place = (vars(parent).get("_fqn", ""), name)
+            if vars(parent)["_gateway_client"] is not client:
+                return ask(parent, name)
+            found = known.get(place) or ask(parent, name)
+            if isinstance(found, JavaPackage):
+                known[place] = found
+            return found
+
+        patch.setattr(kind, "__getattr__", attribute)
+
+    for kind in (JVMView, JavaPackage):
+        remember(kind, kind.__getattr__)
