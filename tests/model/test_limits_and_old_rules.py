@@ -126,7 +126,7 @@ _CARRIES = Rules(reads_back=False, carries=True)
         ),
         pytest.param(
             Scenario((_NARROW_FIRST, _CLEAR, _RETRY), workers_live_on=True),
-            Rules(judged=_finishes_any), id="a-worker-finishes-the-run-of-another",
+            Rules(judged=_finishes_any), id="a-worker-finishes-the-run-of-another", marks=pytest.mark.long,
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the mark expires",)),

@@ -47,15 +47,27 @@ SCENARIOS = (
     pytest.param(Scenario((_FIRST, _RETRY), (OLDER_MARK,)), 300, id="two-tries-and-no-older-mark"),
     pytest.param(Scenario((_WIDE_FIRST, _WIDE_RETRY)), 6_000, id="two-tries-of-two-pieces"),
     pytest.param(Scenario((_FIRST, _RETRY, _RETRY)), 7_000, id="three-tries"),
-    pytest.param(Scenario((_NARROW_FIRST, _NARROW_RETRY), drivers=2), 30_000, id="two-drivers-of-each-submission"),
-    pytest.param(Scenario((_FIRST, _RETRY, _RETRY), workers_live_on=True), 10_000, id="earlier-workers-live-on"),
+    pytest.param(Scenario((_WIDE_FIRST,), drivers=2), 500, id="two-drivers-of-a-submission"),
+    pytest.param(
+        Scenario((_NARROW_FIRST, _NARROW_RETRY), drivers=2),
+        30_000, id="two-drivers-of-each-submission", marks=pytest.mark.long,
+    ),
+    pytest.param(Scenario((_FIRST, _RETRY), workers_live_on=True), 500, id="an-earlier-worker-lives-on"),
+    pytest.param(
+        Scenario((_FIRST, _RETRY, _RETRY), workers_live_on=True),
+        10_000, id="earlier-workers-live-on", marks=pytest.mark.long,
+    ),
     pytest.param(Scenario((_FIRST, _CLEAR, _CLEAR)), 7_000, id="clear-also-after-success"),
     pytest.param(
         Scenario((_FIRST, Try(kind="clear", copies_again=True), _RETRY)), 5_000, id="clear-that-copies-again"
     ),
     pytest.param(
+        Scenario((_FIRST, _CLEAR), rules=Rules(reads_back=False)),
+        2, id="clear-of-a-proved-delivery-without-headers",
+    ),
+    pytest.param(
         Scenario((_FIRST, _CLEAR, _CLEAR), rules=Rules(reads_back=False)),
-        5_000, id="clear-of-a-proved-delivery-without-headers",
+        5_000, id="clears-of-a-proved-delivery-without-headers", marks=pytest.mark.long,
     ),
     pytest.param(Scenario((_FIRST, Try(TWO_PIECES, "clear"))), 900, id="clear-with-a-larger-plan"),
     pytest.param(Scenario((_WIDE_FIRST, _CLEAR)), 1_500, id="clear-with-a-smaller-plan"),
