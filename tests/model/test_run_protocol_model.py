@@ -63,7 +63,7 @@ SCENARIOS = (
     ),
     pytest.param(
         Scenario((_FIRST, _CLEAR), rules=Rules(reads_back=False)),
-        2, id="clear-of-a-proved-delivery-without-headers",
+        300, id="clear-of-a-proved-delivery-without-headers",
     ),
     pytest.param(
         Scenario((_FIRST, _CLEAR, _CLEAR), rules=Rules(reads_back=False)),
