@@ -219,7 +219,7 @@ def _remember_packages(session: SparkSession, patch: pytest.MonkeyPatch) -> None
     """
     from py4j.java_gateway import JavaPackage, JVMView
 
-    client = session.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    client = vars(session.sparkContext._gateway)["_gateway_client"]
     known: dict[tuple[str, str], JavaPackage] = {}
 
     def remember(kind: type, ask: Callable[[Any, str], Any]) -> None:

@@ -128,7 +128,9 @@ def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark,
     assert living_tokens() == []
 
 
-@pytest.mark.parametrize("target", ["copy", "by_stream", pytest.param("by_replay", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "target", ["by_stream", *(pytest.param(n, marks=pytest.mark.long) for n in ("copy", "by_replay"))]
+)
 def test_each_operator_by_a_token(
     broker: KafkaBroker,
     tmp_path: Path,
@@ -137,7 +139,7 @@ def test_each_operator_by_a_token(
     living_tokens: LivingTokens,
     target: str,
 ) -> None:
-    """An audit by one is among the tests of permissions."""
+    """A batch and an audit by one are among the tests of permissions."""
     common: dict[str, Any] = {"task_id": "t", "target_topic": target, "use_delegation_token": True}
     stream = {"starting_offsets": "earliest", "checkpoint_location": str(tmp_path / "checkpoint")}
     operators: dict[str, Any] = {

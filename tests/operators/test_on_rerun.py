@@ -45,7 +45,9 @@ def task(new_task: NewTask) -> Any:
     "parameters",
     [
         pytest.param({}, id="exactly-once"),
-        pytest.param({"delivery": "at_least_once", "target_topic": None}, id="at-least-once-and-routed"),
+        pytest.param(
+            {"delivery": "at_least_once", "target_topic": None}, id="at-least-once-and-routed", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters: dict[str, Any]) -> None:

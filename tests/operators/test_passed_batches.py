@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import proof
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, audit, once
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, audit, covering, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -65,7 +65,7 @@ def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize(
     ("kind", "delivery"),
-    [(Batch, "exactly_once"), (Batch, "at_least_once"), (Stream, "exactly_once"), (Stream, "at_least_once")],
+    covering([(Batch, "exactly_once"), (Stream, "at_least_once")], (Batch, Stream), ("exactly_once", "at_least_once")),
 )
 def test_a_retry_after_a_failure_in_the_middle(task: CopyTask, kind: type, delivery: str) -> None:
     """A record is refused. What was committed before it is not written again, where anything is committed; otherwise

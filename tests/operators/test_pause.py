@@ -64,7 +64,7 @@ def scene(new_task: NewTask) -> Any:
 @pytest.mark.parametrize(
     ("kind", "how"),
     [
-        pytest.param(Stream, {"max_offsets_per_trigger": 700}, id="stream"),
+        pytest.param(Stream, {"max_offsets_per_trigger": 2_000}, id="stream"),
         pytest.param(
             Batch,
             {"max_records_per_partition": 100, "preserve_order": False, "delivery": "at_least_once"},

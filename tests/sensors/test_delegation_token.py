@@ -112,7 +112,7 @@ def test_a_gate_opens_when_somebody_has_renewed(hook: DelegationTokenHook, wait:
     hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
-@pytest.mark.parametrize(("shift", "is_near"), [(3600, False), (-3600, True)])
+@pytest.mark.parametrize(("shift", "is_near"), [(3600, False), pytest.param(-3600, True, marks=pytest.mark.long)])
 def test_times_are_the_broker_s(
     hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool
 ) -> None:

@@ -36,6 +36,7 @@ def test_a_cluster_that_cannot_start_gives_the_reason() -> None:
         YarnCluster(jvm_options=["-XX:+NoSuchOption"]).start()
 
 
+@pytest.mark.long
 def test_the_cluster_dies_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even an owner that is ended by SIGKILL leaves no daemon and no files."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -108,7 +108,7 @@ def test_a_password_that_cannot_be_quoted_is_refused() -> None:
         # A JVM that refuses its options is noticed before the time-out.
         ({"jvm_options": ["-XX:+NoSuchOption"]}, "NoSuchOption"),
         # Another broker's answer at the wanted port is not mistaken for ours.
-        ({"port": "taken"}, "Address already in use"),
+        pytest.param({"port": "taken"}, "Address already in use", marks=pytest.mark.long),
     ],
     ids=["jvm", "port"],
 )

@@ -35,10 +35,24 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "classes.jsa"
 
 
+@pytest.fixture(scope="module")
+def stored(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that has kept it."""
+    folder = tmp_path_factory.mktemp("stored")
+    shutil.copy(made, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_FOLDER.variable, str(folder / "my cache"))
+        archive = ClassArchive(find_java(), find_spark_home(), "")
+        archive.check_folder()
+        archive.keep(folder)
+    assert list(folder.glob("*.jsa")) == []
+    return folder / "my cache"
+
+
 @pytest.fixture
-def kept(archive: ClassArchive, made: Path, tmp_path: Path) -> ClassArchive:
-    shutil.copy(made, tmp_path)
-    archive.keep(tmp_path)
+def kept(archive: ClassArchive, stored: Path) -> ClassArchive:
+    """In a cache that a test may damage."""
+    shutil.copytree(stored, archive.path.parents[1], dirs_exist_ok=True)
     return archive
 
 
@@ -56,7 +70,6 @@ def test_jobs_use_what_was_kept(kept: ClassArchive, tmp_path: Path) -> None:
 
     job = start_jvm(kept, f"{kept.jvm_options()} -Xlog:class+load")
     assert "shared objects file (top)" in job.stdout
-    assert list(tmp_path.glob("*.jsa")) == []
 
 
 def test_no_job_writes_one(

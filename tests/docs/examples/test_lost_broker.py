@@ -13,4 +13,5 @@ def test_orders_survive_a_broker():
         assert len(cluster.consume("orders")) == 1
 
 
-pytestmark = pytest.mark.broker
+# The tests of KafkaCluster and of KafkaBroker prove the same of them.
+pytestmark = [pytest.mark.broker, pytest.mark.long]

@@ -13,4 +13,5 @@ def test_the_login_may_read_orders():
         assert "orders" in AdminClient(connection["extra"]).list_topics(timeout=20).topics
 
 
-pytestmark = pytest.mark.broker
+# The tests of KafkaCluster and of KafkaBroker prove the same of them.
+pytestmark = [pytest.mark.broker, pytest.mark.long]
