@@ -179,6 +179,7 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
+    from airflow_provider_kafka_spark.submission.prepared_job import DEFAULT_CONF
     from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
     from airflow_provider_kafka_spark.toolchain.connector import connector_jars
     from airflow_provider_kafka_spark.toolchain.java import find_java
@@ -188,7 +189,7 @@ def spark() -> Iterator[SparkSession]:
     home, java = find_spark_home(), find_java()
     class_path = WriterJar(java, home, ":".join(map(str, connector_jars(None)))).extended_class_path()
     builder = SparkSession.builder.master("local[2]")
-    for name, value in spark_defaults().items():
+    for name, value in {**DEFAULT_CONF, **spark_defaults()}.items():
         builder = builder.config(name, value)
     builder = (
         # As a driver that finds all prepared.
