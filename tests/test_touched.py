@@ -39,7 +39,7 @@ def test_what_a_change_touches_runs_within_its_time(
     monkeypatch.setattr(
         touched, "changed_paths", lambda _: ["airflow_provider_kafka_spark/operators/replay.py", "dags/a.py"]
     )
-    monkeypatch.setattr(touched, "PARTS", [p for p in PARTS if p.name in ("standalone", "operators", "a real Airflow")])
+    monkeypatch.setattr(touched, "PARTS", [p for p in PARTS if p.name in ("executors", "operators", "a real Airflow")])
     monkeypatch.setattr(run, "main", lambda arguments: ran.append(list(arguments)) or 1)
 
     assert touched.main(["--minutes", "40"]) == 1

@@ -42,7 +42,6 @@ class Part:
 #: In the order in which they are run: the shortest first, so that most fit.
 PARTS = (
     Part("searches of the rules", ("tests/core", "tests/model"), (f"{_PACKAGE}/core/*", "docs/*/run-protocol.md"), 1),
-    Part("standalone", ("tests/standalone",), (f"{_PACKAGE}/submission/*", f"{_PACKAGE}/hooks/spark_job.py"), 2),
     Part("hooks and sensors", ("tests/hooks", "tests/sensors"), (f"{_PACKAGE}/hooks/*", f"{_PACKAGE}/sensors/*"), 2),
     Part("executors", ("tests/jobs",), (f"{_PACKAGE}/jobs/*",), 2),
     Part(

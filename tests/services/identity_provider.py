@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, unquote_plus
 from uuid import uuid4
@@ -24,6 +24,7 @@ _KEY_ID = "testing"
 _ALGORITHM = "RS256"
 # Maximum seconds to read a client's request.
 _REQUEST_SECONDS = 10.0
+_TOKEN_LIFE = 3600
 _LONGEST_BODY = 64 * 1024
 
 
@@ -35,20 +36,12 @@ class IdentityProvider(ManagedServer):
     ``GET`` of :attr:`jwks_url` gives the key to check it. It runs in threads of this process and ends with it.
 
     :param clients: client ids and secrets
-    :param token_life: lifetime of a token in whole seconds; may be changed while it runs
     :param audience: the tokens' ``aud``
-    :param scope: the tokens' ``scope``, if the client asks for no other
     """
 
-    def __init__(
-        self, clients: Mapping[str, str], *, token_life: int = 3600, audience: str = "kafka", scope: str = "kafka"
-    ) -> None:
+    def __init__(self, clients: Mapping[str, str], *, audience: str = "kafka") -> None:
         self.clients = dict(clients)
-        self.token_life = token_life
         self.audience = audience
-        self.scope = scope
-        self._counts = {"granted": 0, "refused": 0, "jwks": 0}
-        self._counting = Lock()
         self._revoked: set[str] = set()
         self._key = rsa.generate_private_key(65537, 2048)
         self._server: ThreadingHTTPServer | None = None
@@ -73,21 +66,6 @@ class IdentityProvider(ManagedServer):
     def jwks_url(self) -> str:
         """The endpoint for the key that verifies tokens."""
         return f"{self.issuer}/jwks"
-
-    @property
-    def tokens_granted(self) -> int:
-        """How many requests were answered with a token."""
-        return self._counts["granted"]
-
-    @property
-    def tokens_refused(self) -> int:
-        """How many requests for a token were refused."""
-        return self._counts["refused"]
-
-    @property
-    def jwks_requests(self) -> int:
-        """Number of requests for the key."""
-        return self._counts["jwks"]
 
     def start(self) -> None:
         """Start to listen, on a free port of the loopback interface; requests are answered when this returns.
@@ -124,20 +102,19 @@ class IdentityProvider(ManagedServer):
         """Refuse this client from now on. Its earlier tokens stay valid until they expire."""
         self._revoked.add(client_id)
 
-    def token(self, client_id: str, *, life: int | None = None, **claims: object) -> str:
-        """Return a token as the endpoint does, without a request; it is not counted.
+    def token(self, client_id: str, *, life: int = _TOKEN_LIFE, **claims: object) -> str:
+        """Return a token as the endpoint does, without a request.
 
         :param client_id: any name, a known client's or not
-        :param life: seconds until it expires, by default :attr:`token_life`; negative for one that has expired
+        :param life: seconds until it expires; negative for one that has expired
         :param claims: others, or other values, such as ``aud="another"``
         """
         now = int(time.time())
-        life = self.token_life if life is None else life
         content = {
             "iss": self.issuer,
             "aud": self.audience,
             "sub": client_id,
-            "scope": self.scope,
+            "scope": "kafka",
             # The issue time must be before the expiry, also for a token that expired long ago.
             "iat": now + min(0, life),
             "exp": now + life,
@@ -160,13 +137,9 @@ class IdentityProvider(ManagedServer):
             return 401, {"error": "invalid_client", "error_description": "unknown client, wrong secret, or revoked"}
         if form.get("grant_type") != "client_credentials":
             return 400, {"error": "unsupported_grant_type", "error_description": "expected client_credentials"}
-        scope = form.get("scope") or self.scope
+        scope = form.get("scope") or "kafka"
         token = self.token(client_id, scope=scope)
-        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.token_life, "scope": scope}
-
-    def _count(self, what: str) -> None:
-        with self._counting:
-            self._counts[what] += 1
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": _TOKEN_LIFE, "scope": scope}
 
 
 def _basic(authorization: str | None) -> tuple[str, str] | None:
@@ -193,14 +166,12 @@ def _handler(provider: IdentityProvider) -> type[BaseHTTPRequestHandler]:
             status, content = provider._grant(
                 self.headers.get("Authorization"), {name: values[0] for name, values in fields.items()}
             )
-            provider._count("granted" if status == 200 else "refused")
             self._answer(status, content)
 
         def do_GET(self) -> None:
             if self.path != "/jwks":
                 self._answer(404, {"error": "not_found", "error_description": f"no {self.path}; GET /jwks"})
                 return
-            provider._count("jwks")
             self._answer(200, provider._jwks())
 
         def log_message(self, format: str, *args: object) -> None:

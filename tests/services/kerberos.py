@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -18,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from secrets import token_urlsafe
 
-from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
+from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK, free_ports, start_on_free_ports
@@ -33,7 +32,8 @@ _MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 # The paths on Debian (by architecture), on Fedora, and of builds from source.
 CLOCK_LIBRARIES = ("/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime")
 _TOOL_SECONDS = 30.0
-_PRINCIPAL = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+_START_SECONDS = 60.0
+_REALM = "TEST.LOCAL"
 _PROBE = "probe"
 
 _KRB5_CONF = """\
@@ -78,26 +78,15 @@ class Kdc(ManagedServer):
     changed: a program uses it by :attr:`krb5_conf`, set by :attr:`environment` or, for Java, by
     ``-Djava.security.krb5.conf``.
 
-    :param realm: its name
     :param clock_offset: how far its clock is ahead of this machine's; negative if it is slow. It applies to all of its
         programs, including :meth:`ticket_cache`, and needs libfaketime
     :param preauthentication: whether a principal must prove that it has the key, as in most realms
-    :param start_timeout: seconds until it has to issue tickets
     :raises LocalServiceError: on entering, if it is not installed or does not start in time
     """
 
-    def __init__(
-        self,
-        *,
-        realm: str = "TEST.LOCAL",
-        clock_offset: timedelta = timedelta(0),
-        preauthentication: bool = False,
-        start_timeout: float = 60.0,
-    ) -> None:
-        self.realm = realm
+    def __init__(self, *, clock_offset: timedelta = timedelta(0), preauthentication: bool = False) -> None:
         self.clock_offset = clock_offset
         self.preauthentication = preauthentication
-        self.start_timeout = start_timeout
         self._folder: Path | None = None
         self._process: OwnedProcess | None = None
         self._principals: set[str] = set()
@@ -131,30 +120,14 @@ class Kdc(ManagedServer):
 
     def principal(self, name: str) -> str:
         """Return the full name of a principal: ``"alice"`` is ``"alice@TEST.LOCAL"``. It need not exist."""
-        return f"{self._short(name)}@{self.realm}"
-
-    def add_principal(self, name: str, password: str | None = None) -> str:
-        """Add a user or a service and return its full name.
-
-        :param name: such as ``"alice"`` or ``"kafka/localhost"``
-        :param password: by default it has a random key, and can log in by :meth:`keytab` only
-        :raises LocalServiceError: it exists already
-        """
-        short = self._short(name)
-        if password is None:
-            self._run("kadmin.local", "add_principal", "-randkey", short)
-        else:
-            # It prompts twice. An argument could be read by every process of the machine.
-            self._run("kadmin.local", "add_principal", short, answer=f"{password}\n{password}\n")
-        self._principals.add(short)
-        return self.principal(short)
+        return f"{self._short(name)}@{_REALM}"
 
     def keytab(self, principal: str) -> Path:
-        """Return a keytab by which the principal logs in without a password. Both are created if missing."""
+        """Return a keytab by which the principal logs in. Both are created if missing."""
         short = self._known(principal)
         file = self._home / f"{short.replace('/', '+')}.keytab"
         if not file.exists():
-            # Without -norandkey the key is replaced, and the password with it.
+            # Without -norandkey the key is replaced.
             self._run("kadmin.local", "ktadd", "-norandkey", "-k", str(file), short)
         return file
 
@@ -205,7 +178,7 @@ class Kdc(ManagedServer):
         program = _installed("krb5kdc")
         self._folder = folder = Path(tempfile.mkdtemp(prefix="kdc-"))
         values = {
-            "realm": self.realm,
+            "realm": _REALM,
             "address": f"{LOOPBACK}:{free_ports(1)[0]}",
             "folder": folder,
             "loopback": LOOPBACK,
@@ -213,7 +186,7 @@ class Kdc(ManagedServer):
         }
         self.krb5_conf.write_text(_KRB5_CONF.format(**values))
         (folder / "kdc.conf").write_text(_KDC_CONF.format(**values))
-        deadline = time.monotonic() + self.start_timeout
+        deadline = time.monotonic() + _START_SECONDS
         master_key = token_urlsafe()
         self._run("kdb5_util", "create", "-s", answer=f"{master_key}\n{master_key}\n")
         self._process = OwnedProcess(
@@ -243,8 +216,7 @@ class Kdc(ManagedServer):
                 got = error
             time.sleep(0.05)
         raise LocalServiceError(
-            f"The KDC of {self.realm} must issue a ticket within {self.start_timeout:g} seconds; got {got}. Read its "
-            f"log below.\n{self.log}"
+            f"The KDC must issue a ticket within {_START_SECONDS:g} seconds; got {got}. Read its log below.\n{self.log}"
         )
 
     @property
@@ -274,17 +246,12 @@ class Kdc(ManagedServer):
     def _known(self, principal: str) -> str:
         short = self._short(principal)
         if short not in self._principals:
-            self.add_principal(short)
+            self._run("kadmin.local", "add_principal", "-randkey", short)
+            self._principals.add(short)
         return short
 
     def _short(self, principal: str) -> str:
-        short = principal.removesuffix(f"@{self.realm}")
-        if not _PRINCIPAL.fullmatch(short):
-            raise OptionError(
-                f"principal must be a user or a service of {self.realm}, such as 'alice' or 'kafka/localhost'; got "
-                f"{principal!r}. Choose another name."
-            )
-        return short
+        return principal.removesuffix(f"@{_REALM}")
 
     def _run(self, tool: str, *arguments: str, answer: str = "") -> None:
         """Run one of the tools to its end, with ``answer`` as its standard input."""
@@ -311,8 +278,8 @@ class Kdc(ManagedServer):
 
     def _failed(self, tool: str, arguments: Sequence[str], got: str, output: object) -> LocalServiceError:
         return LocalServiceError(
-            f"`{tool} {' '.join(arguments)}` must succeed in realm {self.realm}; got {got}. Read its output and the "
-            f"KDC's log below.\n{output}\n{self.log}"
+            f"`{tool} {' '.join(arguments)}` must succeed; got {got}. Read its output and the KDC's log below.\n"
+            f"{output}\n{self.log}"
         )
 
 

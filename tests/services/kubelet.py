@@ -102,9 +102,6 @@ class Kubelet:
             status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
             self._set_status(namespace, name, status)
 
-    def log_of(self, namespace: str, name: str) -> str:
-        return (self._pods[self._names[namespace, name]].folder / "log").read_text(errors="replace")
-
     def _loop(self) -> None:
         while not self._stopping.wait(_POLL_SECONDS):
             try:

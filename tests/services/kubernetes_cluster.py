@@ -28,7 +28,7 @@ from tests.services.kubernetes_binaries import binaries
 _ROLES = Path(__file__).parents[2] / "docs" / "how-to" / "kubernetes-rbac.yaml"
 #: As the page for users has it.
 _PAGE_NAMESPACE = "etl"
-_ADMIN, _USER, _NOBODY = "admin", "airflow", "nobody"
+_ADMIN, _USER = "admin", "airflow"
 _CONTROLLERS = (
     "serviceaccount-controller,serviceaccount-token-controller,garbage-collector-controller,namespace-controller,"
     "root-ca-certificate-publisher-controller"
@@ -43,7 +43,7 @@ class KubernetesCluster(ManagedServer):
 
     def __init__(self) -> None:
         self.api_url = ""
-        self._tokens = {name: secrets.token_hex(16) for name in (_ADMIN, _USER, _NOBODY)}
+        self._tokens = {name: secrets.token_hex(16) for name in (_ADMIN, _USER)}
         self._folder: Path | None = None
         self._daemons: dict[str, OwnedProcess] = {}
         self._kubelet: Kubelet | None = None
@@ -55,7 +55,7 @@ class KubernetesCluster(ManagedServer):
         return self._home / "certs" / "apiserver.crt"
 
     def token_of(self, user: str) -> str:
-        """The token of ``admin``, who may do everything, of ``airflow``, who submits, or of ``nobody``."""
+        """The token of ``admin``, who may do everything, or of ``airflow``, who submits."""
         return self._tokens[user]
 
     def kubeconfig(self, user: str, namespace: str = "default") -> Path:
@@ -116,11 +116,6 @@ class KubernetesCluster(ManagedServer):
         assert self._kubelet is not None
         self._kubelet.evict(namespace, pod)
 
-    def log_of(self, namespace: str, pod: str) -> str:
-        """What a pod has written, for the message of a failing test."""
-        assert self._kubelet is not None
-        return self._kubelet.log_of(namespace, pod)
-
     def api_server(self) -> OwnedProcess:
         """The API server, to suspend it."""
         return self._daemons["kube-apiserver"]
@@ -159,9 +154,8 @@ class KubernetesCluster(ManagedServer):
         self._folder = folder = Path(tempfile.mkdtemp(prefix="kubernetes-"))
         (folder / "certs").mkdir()
         _write_keys(folder)
-        rows = [f"{self._tokens[_ADMIN]},{_ADMIN},1,system:masters"]
-        rows += [f"{self._tokens[user]},{user},{number}" for number, user in enumerate((_USER, _NOBODY), 2)]
-        (folder / "tokens.csv").write_text("\n".join(rows) + "\n")
+        rows = f"{self._tokens[_ADMIN]},{_ADMIN},1,system:masters\n{self._tokens[_USER]},{_USER},2\n"
+        (folder / "tokens.csv").write_text(rows)
         client, peer = (f"http://{LOOPBACK}:{port}" for port in free_ports(2))
         # An address of its own has port 443 free, as kubernetes.default.svc needs it, and room for those of pods.
         network = f"127.{random.randint(64, 250)}.{random.randint(1, 250)}"

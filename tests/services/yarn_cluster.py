@@ -33,7 +33,10 @@ COORDINATES = (
     f"org.apache.hadoop:hadoop-common:{HADOOP_VERSION}",
     f"org.apache.hadoop:hadoop-yarn-server-timelineservice:{HADOOP_VERSION}",
 )
-DEFAULT_JVM_OPTIONS = ("-Xmx512m", *SHORT_LIVED)
+_JVM_OPTIONS = ("-Xmx512m", *SHORT_LIVED)
+#: Of all containers, in MiB. Cores need not exist.
+_MEMORY, _CORES = "6144", "8"
+_START_SECONDS = 120.0
 
 _FINAL_STATES = frozenset({"FINISHED", "FAILED", "KILLED"})
 _YARN = "org.apache.hadoop.yarn.server"
@@ -54,27 +57,12 @@ class YarnCluster(ManagedServer):
     ``HADOOP_CONF_DIR`` has to be :attr:`conf_dir` for ``spark-submit``; :meth:`environment` and :meth:`spark_conf` are
     all that a submission needs.
 
-    :param memory_mb: memory for all containers, in MiB
-    :param vcores: the same in cores, which need not exist
-    :param jvm_options: of both daemons
-    :param start_timeout: seconds until the node has to be registered
     :raises LocalServiceError: on entering, if it is not in time
     :raises JavaNotFoundError: on entering, if there is no Java 17
     :raises JarError: on entering, if its jars are unavailable
     """
 
-    def __init__(
-        self,
-        *,
-        memory_mb: int = 6144,
-        vcores: int = 8,
-        jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,
-        start_timeout: float = 120.0,
-    ) -> None:
-        self.memory_mb = memory_mb
-        self.vcores = vcores
-        self.jvm_options = tuple(jvm_options)
-        self.start_timeout = start_timeout
+    def __init__(self) -> None:
         self.web_address = ""
         self._folder: Path | None = None
         self._node_port = 0
@@ -116,10 +104,6 @@ class YarnCluster(ManagedServer):
             f"spark.yarn.appMasterEnv.{OPTIONS_VARIABLE}": " ".join(SHORT_LIVED),
             f"spark.executorEnv.{OPTIONS_VARIABLE}": " ".join(SHORT_LIVED),
         }
-
-    def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes as the ResourceManager lists them."""
-        return self._list("nodes", "node")
 
     def applications(self) -> list[dict[str, Any]]:
         """Return all applications, ended ones too, as the ResourceManager lists them."""
@@ -193,7 +177,7 @@ class YarnCluster(ManagedServer):
         ports = free_ports(8)
         self.web_address, self._node_port = f"http://{LOOPBACK}:{ports[0]}", ports[5]
         _write_site(self.conf_dir / "core-site.xml", _core_site(folder))
-        _write_site(self.conf_dir / "yarn-site.xml", _yarn_site(folder, ports, self.memory_mb, self.vcores))
+        _write_site(self.conf_dir / "yarn-site.xml", _yarn_site(folder, ports))
         (self.conf_dir / "log4j.properties").write_text(_LOG4J)
 
         environment = {**os.environ, **self.environment(), "JAVA_HOME": str(java.parent.parent)}
@@ -202,7 +186,7 @@ class YarnCluster(ManagedServer):
             process = OwnedProcess(
                 [
                     str(java),
-                    *self.jvm_options,
+                    *_JVM_OPTIONS,
                     # Jetty and the compression libraries unpack into it, and do not clean up when they are killed.
                     f"-Djava.io.tmpdir={folder / 'tmp'}",
                     "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -224,7 +208,7 @@ class YarnCluster(ManagedServer):
 
     def _wait_for_node(self) -> None:
         """Wait for this node at this ResourceManager: another process may have taken the port."""
-        deadline = time.monotonic() + self.start_timeout
+        deadline = time.monotonic() + _START_SECONDS
         got: object = "no answer"
         while time.monotonic() < deadline:
             ended = [daemon for daemon in self._daemons if not daemon.running]
@@ -232,7 +216,7 @@ class YarnCluster(ManagedServer):
                 got = f"{ended[0].name} with exit code {ended[0].returncode}"
                 break
             try:
-                nodes = self.nodes()
+                nodes = self._list("nodes", "node")
             except (OSError, HTTPException, ValueError) as error:
                 got = error
             else:
@@ -240,7 +224,7 @@ class YarnCluster(ManagedServer):
                 if any(node["id"].endswith(f":{self._node_port}") and node["state"] == "RUNNING" for node in nodes):
                     return
             time.sleep(0.1)
-        raise self._failed(f"have a running node within {self.start_timeout:g} seconds", got)
+        raise self._failed(f"have a running node within {_START_SECONDS:g} seconds", got)
 
     @property
     def _home(self) -> Path:
@@ -273,7 +257,7 @@ def _core_site(folder: Path) -> dict[str, str]:
     return {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")}
 
 
-def _yarn_site(folder: Path, ports: Sequence[int], memory_mb: int, vcores: int) -> dict[str, str]:
+def _yarn_site(folder: Path, ports: Sequence[int]) -> dict[str, str]:
     names = (
         "yarn.resourcemanager.webapp.address",
         "yarn.resourcemanager.address",
@@ -293,10 +277,10 @@ def _yarn_site(folder: Path, ports: Sequence[int], memory_mb: int, vcores: int) 
         "yarn.resourcemanager.connect.retry-interval.ms": "500",
         # Allocation happens on heartbeats, so their pace is what an application of a few seconds waits for.
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
-        "yarn.nodemanager.resource.memory-mb": str(memory_mb),
-        "yarn.nodemanager.resource.cpu-vcores": str(vcores),
+        "yarn.nodemanager.resource.memory-mb": _MEMORY,
+        "yarn.nodemanager.resource.cpu-vcores": _CORES,
         "yarn.scheduler.minimum-allocation-mb": "128",
-        "yarn.scheduler.maximum-allocation-mb": str(memory_mb),
+        "yarn.scheduler.maximum-allocation-mb": _MEMORY,
         "yarn.nodemanager.pmem-check-enabled": "false",
         "yarn.nodemanager.vmem-check-enabled": "false",
         # A developer's disk is often fuller than the 90 percent at which a node declares itself unhealthy.

@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.toolchain.child_environment import child_envir
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 
+_START_SECONDS = 180.0
 _DEPLOY = "org.apache.spark.deploy"
 #: Spark itself gives the files of a job the mode that the worker's mask lets it.
 _OURS_ONLY = ("sh", "-c", 'umask 077 && exec "$@"', "sh")
@@ -32,16 +33,9 @@ class StandaloneCluster(ManagedServer):
     files.
 
     It listens on ports of the loopback interface that the system chooses.
-
-    :param cores: what all executors together may ask for; nobody checks that they exist.
-    :param memory: the same in Spark's own words.
-    :param start_timeout: seconds until the worker has to be registered.
     """
 
-    def __init__(self, *, cores: int = 4, memory: str = "4g", start_timeout: float = 180.0) -> None:
-        self.cores = cores
-        self.memory = memory
-        self.start_timeout = start_timeout
+    def __init__(self) -> None:
         self.master = ""
         self._web_address = ""
         self._folder: Path | None = None
@@ -94,7 +88,8 @@ class StandaloneCluster(ManagedServer):
             log = self._start_daemon("master.Master", *port)
             self.master = self._wait_for(_MASTER, log)
             self._web_address = self._wait_for(_WEB, log)
-            limits = ("--cores", str(self.cores), "--memory", self.memory, "--work-dir", str(self.work_dir))
+            # Nobody checks that they exist.
+            limits = ("--cores", "4", "--memory", "4g", "--work-dir", str(self.work_dir))
             self._wait_for(_REGISTERED, self._start_daemon("worker.Worker", *port, *limits, self.master))
         except BaseException:
             self.stop()
@@ -139,13 +134,13 @@ class StandaloneCluster(ManagedServer):
         return log
 
     def _wait_for(self, pattern: re.Pattern[str], log: Path) -> str:
-        deadline = time.monotonic() + self.start_timeout
+        deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and all(daemon.running for daemon in self._daemons):
             if found := pattern.search(log.read_text(errors="replace")):
                 return found[1]
             time.sleep(0.1)
         raise LocalServiceError(
-            f"{log} must have {pattern.pattern!r} within {self.start_timeout:g} seconds. Read the logs.\n{self.log}"
+            f"{log} must have {pattern.pattern!r} within {_START_SECONDS:g} seconds. Read the logs.\n{self.log}"
         )
 
     def _state(self) -> dict[str, Any]:

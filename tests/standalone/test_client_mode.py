@@ -17,11 +17,10 @@ import pytest
 
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from tests.airflow_fakes import task_context
 from tests.e2e.secret_search import FolderWatch, ProcessWatch, Seed, in_processes
-from tests.login_clusters import Cluster, java_key_stores, scram_with_inline_pem
+from tests.login_clusters import Cluster
 from tests.services.certificates import CertificateAuthority
 from tests.standalone.standalone_cluster import StandaloneCluster
 from tests.yarn.watched_job import WatchedJob, files_of, watch_job
@@ -59,7 +58,7 @@ def target() -> Iterator[Cluster]:
 
 
 def _fill(broker: KafkaBroker) -> None:
-    for name in ("orders", "copy", "replayed"):
+    for name in ("orders", "copy"):
         broker.create_topic(name, 2)
     broker.produce("orders", [Record(b"k", b"v%d" % i, partition=i % 2) for i in range(RECORDS)])
 
@@ -141,54 +140,6 @@ def test_both_logins_are_tokens(
     # Spark leaves an executor's working folder as it is; the token in it has ended.
     left = files_of(job.search.in_files(standalone_cluster.folder))
     assert left.items() <= {str(standalone_cluster.folder / private): {"hmac"}}.items()
-    assert list((tmp_path / "temporary").iterdir()) == []
-
-
-@pytest.mark.long
-def test_key_stores_are_found_where_the_executor_runs(
-    target: Cluster,
-    standalone_cluster: StandaloneCluster,
-    connection: Callable[..., None],
-    job: WatchedJob,
-    tmp_path: Path,
-) -> None:
-    """By their base names, as the file of the logins is; what the worker calls them is not known there."""
-    secrets = tmp_path / "secrets"
-    secrets.mkdir(mode=0o700)
-    connection("source", extra=java_key_stores(target, secrets))
-    connection("target", extra=scram_with_inline_pem(target))
-    operator = ReplayOffsetRangesOperator(
-        task_id="t",
-        offset_ranges=["orders:0:0:50", "orders:1:10:50"],
-        target_topic="replayed",
-        source_conn_id="source",
-        target_conn_id="target",
-        name="key-stores-on-standalone",
-        **SMALL,
-    )
-    with ProcessWatch() as processes, FolderWatch(job.search, standalone_cluster.folder) as files:
-        result = operator.execute(task_context())
-        standalone_cluster.wait_until_idle()
-
-    assert result["records_written"] == 90
-    assert len(target.broker.consume("replayed")) == 90
-    folder = f"work/{result['application_id']}/0"
-    assert {f"{folder}/{name}" for name in ("alice.jks", "trust.jks", LOGINS)} <= files.names
-    # Code that executors unpack and load is not in the machine's temporary folder.
-    assert any(name.startswith(f"{folder}/liblz4-java-") for name in files.names)
-    log = (standalone_cluster.folder / folder / "stderr").read_text()
-    assert "ssl.keystore.location = alice.jks" in log
-    assert "ssl.truststore.location = trust.jks" in log
-    assert str(secrets) not in log
-
-    # Its password went by the file, and only by that.
-    found = files_of(files.hits)
-    assert found[f"{folder}/{LOGINS}"] == {"password of bob"}
-    assert {where for where in found if not where.startswith("local/")} == {f"{folder}/{LOGINS}"}
-    private = {f"{folder}/{name}" for name in ("alice.jks", "trust.jks")} | found.keys()
-    assert files.open_to_others & private == set()
-    assert in_processes(job.search, processes.seen) == []
-    assert job.in_lines() == []
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -98,19 +98,6 @@ def test_the_command_of_the_first_page(start: Start) -> None:
 
 @pytest.mark.long
 @pytest.mark.broker
-def test_nothing_outlives_a_kill(start: Start) -> None:
-    """Even an owner that is ended by SIGKILL leaves no broker and no data."""
-    started = start()
-    started.lines()
-    assert started.mark.alive()
-
-    started.process.kill()
-    started.wait_until_nothing_is_left()
-    assert list(started.temporary.glob("kafka-broker-*")) == []
-
-
-@pytest.mark.long
-@pytest.mark.broker
 def test_it_ends_after_the_seconds(start: Start) -> None:
     started = start("--seconds", "1", "--topic", "a")
 

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.kafka_broker import BOOTSTRAP_VARIABLE, KafkaBroker
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.ports import free_ports
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 
@@ -174,15 +174,6 @@ def test_the_command_line_runs_a_broker_until_a_signal(tmp_path: Path) -> None:
         assert process.wait(30) == 0
     assert not _answers(servers)
     assert not list(tmp_path.glob("kafka-broker-*"))
-
-
-def test_the_environment_names_a_broker_to_use(kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KAFKA_BOOTSTRAP brings your own broker: it is used, and neither started nor stopped."""
-    monkeypatch.setenv(BOOTSTRAP_VARIABLE, kafka_broker.bootstrap_servers)
-    with KafkaBroker.from_environment() as broker:
-        assert broker.bootstrap_servers == kafka_broker.bootstrap_servers
-        assert not broker.running
-    assert _answers(kafka_broker.bootstrap_servers)
 
 
 def test_an_existing_broker_that_does_not_answer_is_an_error() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import closing
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -72,20 +69,6 @@ def test_a_partition_moves_with_its_records(kafka_cluster: KafkaCluster) -> None
 
 
 @pytest.mark.long
-def test_another_broker_leads_while_one_is_suspended(kafka_cluster: KafkaCluster) -> None:
-    """It is fenced although its connections are open, and catches up when it wakes up."""
-    topic = new_topic(kafka_cluster)
-    leader = kafka_cluster.leader(topic, 0)
-    with kafka_cluster.suspended(leader):
-        kafka_cluster.produce(
-            topic, [Record(value=b"x")], SAFE | {"request.timeout.ms": 2000, "socket.timeout.ms": 2000}
-        )
-        assert kafka_cluster.leader(topic, 0) != leader
-    kafka_cluster.wait_until_in_sync(topic)
-    assert len(kafka_cluster.consume(topic)) == 1
-
-
-@pytest.mark.long
 def test_coordinators_are_those_that_the_brokers_name(kafka_cluster: KafkaCluster) -> None:
     """The computed ones, for groups and for transactional ids."""
     topic = new_topic(kafka_cluster)
@@ -119,25 +102,3 @@ def test_records_of_a_partition_without_a_leader_are_not_left_out(kafka_cluster:
 
     with pytest.raises(LocalServiceError, match="the last answer was a partition without a leader"):
         client.consume(alone)
-
-
-@pytest.mark.long
-def test_nothing_is_left_after_the_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ports are free and data is removed, also if a broker was killed or is suspended."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with KafkaCluster() as cluster:
-        addresses = cluster.bootstrap_servers.split(",")
-        assert all(map(_answers, addresses))
-        cluster.kill(1)
-        with cluster.suspended(2):
-            cluster.stop()
-    assert not any(map(_answers, addresses))
-    assert not list(tmp_path.iterdir())
-    assert cluster.running() == []
-
-
-def _answers(address: str) -> bool:
-    host, port = address.split(":")
-    with closing(socket.socket()) as client:
-        client.settimeout(2)
-        return client.connect_ex((host, int(port))) == 0

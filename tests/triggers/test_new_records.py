@@ -152,7 +152,7 @@ def test_its_form_in_the_database_is_stable_and_without_secrets() -> None:
 
 
 @pytest.mark.airflow
-@pytest.mark.parametrize("since", ["latest", "earliest", {"orders": {"0": 5, "1": 7}}, "group:copy", ["orders:0:0:5"]])
+@pytest.mark.parametrize("since", ["latest", {"orders": {"0": 5, "1": 7}}, ["orders:0:0:5"]])
 def test_reading_the_dag_file_again_leaves_the_watcher_in_place(since: Any) -> None:
     """Airflow compares a hash of what is in the file with one of what is in the database; a difference would start it
     anew each time.
@@ -175,12 +175,9 @@ def test_reading_the_dag_file_again_leaves_the_watcher_in_place(since: Any) -> N
     ("parameters", "error"),
     [
         ({"topics": None}, InvalidInputError),
-        ({"topic_pattern": "a"}, InvalidInputError),
-        ({"topics": "orders"}, InvalidInputError),
         ({"since": "soon"}, BoundError),
         ({"poll_interval": 0}, OptionError),
         ({"kafka_timeout": -1}, OptionError),
-        ({"min_records": 0}, OptionError),
         ({"source_conn_id": ""}, InvalidInputError),
     ],
 )
