@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID
 from confluent_kafka.admin import ListOffsetsResultInfo
 
 from airflow_provider_kafka_spark.clients import topic_offsets
@@ -94,19 +94,6 @@ def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
         snapshot.group("copy")
     # Brokers answer an unauthorized login in the same way for missing and for existing topics.
     assert set(snapshot.failures) == {("topic", "hidden"), ("topic", "nowhere"), ("group", "copy")}
-
-
-def test_a_long_lived_client_forgets_old_errors(kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook) -> None:
-    """What went wrong once is not named as the cause of something else later."""
-    name = topic()
-    fetch_snapshot(hook, [BrokerQuery((name,))])
-    hook.failures.add(KafkaError(KafkaError._AUTHENTICATION, "the identity provider was away"))
-
-    fetch_snapshot(hook, [BrokerQuery((name,))])
-
-    error = hook.to_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "asking for something else")
-    assert isinstance(error, BrokerUnavailableError)
-    assert "identity provider" not in str(error)
 
 
 @pytest.mark.parametrize("request_number", [1, 2, 3, 4, 5], ids=["end", "by-time", "newest", "stable", "start"])

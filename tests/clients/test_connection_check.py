@@ -178,7 +178,6 @@ def _web_server(files: CertificateFiles | None) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("by_tls", "protocol", "words"),
     [
-        (False, "PLAINTEXT", "TCP failed. A web server (HTTP) answers"),
         (True, "SSL", "TCP failed. A web server (HTTP) answers"),
         (True, "PLAINTEXT", "TLS failed. The broker's listener speaks TLS"),
         (False, "SSL", "TLS failed. The broker's listener does not speak TLS"),
@@ -213,8 +212,6 @@ def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch, protocol: st
         ("wrong", "ssl", lambda: {"security_protocol": "SSL"},
          ["TLS failed. The certificate that the broker shows is for another host name", "advertised.listeners",
           'ssl.endpoint.identification.algorithm is "Check host names" (verify_host_names)']),
-        ("right", "sasl", lambda: {"security_protocol": "PLAINTEXT"},
-         ["Login failed. The broker's listener asks for a login"]),
         ("right", "sasl_ssl", lambda: {"password": "wr0ng-pass-w0rd"},
          ["Login failed. The broker refused the user or the password.", "Passed before: DNS",
           'sasl.username is "User" (login), sasl.password is "Password" (password)']),

@@ -14,7 +14,6 @@ from confluent_kafka import Consumer
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
-    BrokerUnavailableError,
     ConsumerGroupError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
@@ -99,16 +98,6 @@ def test_a_topic_that_does_not_exist_is_named(kafka: KafkaBroker, topic: TopicFa
     with pytest.raises(ConsumerGroupError, match=r"did not take the offset of 1 partitions: missing\[0\]"):
         group.commit({there: 5, missing: 3})
     assert group.committed([there, missing]) == {there: 5}
-
-
-def test_a_dead_broker_is_an_error_within_the_time_out(connection: Callable[..., None]) -> None:
-    """As of every other question; where there is nothing to commit, nobody is asked."""
-    connection("kafka_dead", extra={"bootstrap.servers": "127.0.0.1:1"})
-
-    with KafkaHook("kafka_dead", timeout=1) as hook:
-        assert ConsumerGroup(hook, "copy").commit({}) == {}
-        with pytest.raises(BrokerUnavailableError):
-            ConsumerGroup(hook, "copy").committed([TopicPartition("orders", 0)])
 
 
 def test_a_member_that_came_meanwhile_is_noticed_in_the_result_of_each_partition(

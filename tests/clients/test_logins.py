@@ -274,11 +274,6 @@ def test_a_fault_of_a_login_is_named(
     assert [word for word in words if word not in str(error)] == []
 
 
-def test_the_check_of_host_names_can_be_disabled(connection: Connection, misconfigured_broker: KafkaBroker) -> None:
-    extra = misconfigured_broker.ssl_client_config() | {"ssl.endpoint.identification.algorithm": "none"}
-    assert _worker_logs_in(connection, extra).java["ssl.endpoint.identification.algorithm"] == ""
-
-
 @pytest.mark.parametrize(
     ("at", "extra", "kind", "words"),
     [

@@ -5,7 +5,6 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import (
@@ -28,7 +27,6 @@ from airflow_provider_kafka_spark.core.plan import (
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
 from tests.core.refusals import refuses
-from tests.dataclass_values import values_of
 
 
 def _topic(name: str, partitions: int = 2, topic_id: str | None = "id-1", **config: str) -> TopicState:
@@ -399,16 +397,6 @@ def test_the_digest_is_the_same_tomorrow() -> None:
     assert plan.digest == _plan(topic_ids={"b": "2", "a": "1"}).digest
     assert len(plan.digest) == 16
     int(plan.digest, 16)
-
-
-@settings(max_examples=25)
-@given(values_of(ReplayPlan))
-def test_a_stored_plan_reads_back(plan: ReplayPlan) -> None:
-    """A retry, in another process, finds the plan that the first try made."""
-    stored = json.loads(json.dumps(plan.to_dict()))
-
-    assert ReplayPlan.from_dict(stored) == plan
-    assert ReplayPlan.from_dict(stored).digest == plan.digest
 
 
 @pytest.mark.parametrize(

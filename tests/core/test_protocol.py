@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -18,7 +17,6 @@ from airflow_provider_kafka_spark.core.protocol import (
 )
 from tests.core.job_requests import job_request
 from tests.core.refusals import refuses
-from tests.dataclass_values import values_of
 
 _SECRET = "hunter2"
 
@@ -44,20 +42,6 @@ _REPORT = JobReport(
     seconds=1.5,
     warnings=("mind this",),
 )
-
-
-@settings(max_examples=25)
-@given(values_of(JobRequest))
-def test_a_request_reads_back(request: JobRequest) -> None:
-    """The driver gets what the worker sent, whatever characters are in it."""
-    assert JobRequest.from_json(request.to_json()) == request
-
-
-@settings(max_examples=25)
-@given(values_of(JobReport))
-def test_a_report_reads_back(report: JobReport) -> None:
-    """The worker gets what the driver reported."""
-    assert JobReport.from_json(report.to_json()) == report
 
 
 def test_the_wire_form_is_ascii_with_sorted_keys() -> None:

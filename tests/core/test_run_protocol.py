@@ -30,7 +30,6 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     repeats,
     with_slots,
 )
-from tests.dataclass_values import values_of
 
 _OPENING, _OPEN, _FINISHED = (state.value for state in MarkState)
 _MARK = Mark(3, "other", "run", "key", _OPEN, groups=2)
@@ -47,12 +46,6 @@ _SHORT = Claimant(
 )  # fmt: skip
 _LONG = Mark(4, "other", "run", "delivery-long", _OPEN, groups=1, pieces=2)
 _ANOTHER_RUN = replace(_RETRY, run_id="other run", may_have_delivered=False)
-
-
-@given(values_of(Mark))
-def test_a_mark_reads_back(mark: Mark) -> None:
-    """The next driver, and the worker, see what a driver committed."""
-    assert Mark.from_json(mark.to_json()) == mark
 
 
 def test_the_text_of_a_mark() -> None:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import (
     Slot,
@@ -20,33 +19,11 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.pieces import Piece, PlannedPart
 from tests.dataclass_values import values_of
 
-_VERSION = 1
 _PIECE = Piece(
     "orders-id-0-5-40",
     (OffsetRange("orders", 0, 5, 20), OffsetRange("orders", 0, 30, 40)),
     (PlannedPart(5, 20, 0), PlannedPart(30, 35, 1), PlannedPart(36, 40, 2)),
 )
-
-
-@settings(max_examples=25)
-@given(values_of(WriterSettings))
-def test_settings_read_back(settings: WriterSettings) -> None:
-    """A Spark task gets every setting that the driver gave."""
-    assert decode_text(WriterSettings, settings.to_json(), version=_VERSION) == settings
-
-
-@settings(max_examples=25)
-@given(values_of(TaskReport))
-def test_a_report_of_a_task_reads_back(report: TaskReport) -> None:
-    """The driver gets every count of a Spark task."""
-    assert TaskReport.from_json(json.dumps(encode(report, _VERSION))) == report
-
-
-@settings(max_examples=25)
-@given(values_of(TaskFailure))
-def test_a_failure_of_a_task_reads_back(failure: TaskFailure) -> None:
-    """The driver gets all that a Spark task says of its failure."""
-    assert TaskFailure.from_json(json.dumps(encode(failure, _VERSION))) == failure
 
 
 def test_a_report_as_a_task_writes_it() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import CheckpointError
@@ -50,23 +51,6 @@ def test_offsets_read_back(offsets: Offsets) -> None:
     assert parse_initial(f"v1\n{json.dumps(by_topic(offsets))}", "sources/0/0") == offsets
 
 
-@settings(max_examples=25)
-@given(values_of(StreamManifest))
-def test_a_record_reads_back(manifest: StreamManifest) -> None:
-    """What is written beside a checkpoint is what the next run sees."""
-    assert StreamManifest.from_json(manifest.to_json(), "stream.json") == manifest
-
-
-@given(values_of(LatestSubmission), st.data())
-def test_a_number_reads_back_or_is_damaged(latest: LatestSubmission, data: st.DataObject) -> None:
-    """Part of a number would be a lower one."""
-    text = latest.to_json()
-
-    assert LatestSubmission.from_json(text, "submission.json") == latest
-    with pytest.raises(CheckpointError, match=r"submission\.json must be whole"):
-        LatestSubmission.from_json(text[: data.draw(st.integers(0, len(text) - 2))], "submission.json")
-
-
 @pytest.mark.parametrize(
     ("begun", "now", "changes"),
     [
@@ -92,11 +76,24 @@ def test_what_must_not_change_within_a_batch(begun: dict[str, Any], now: dict[st
     assert replace(_FORM, **begun).changes(replace(_FORM, **now)) == changes
 
 
-@given(st.integers(0, len(_MANIFEST.to_json()) - 2))
-def test_any_beginning_of_a_record_is_damaged(length: int) -> None:
-    """However little of a record is missing, it is not taken for a whole one."""
-    with pytest.raises(CheckpointError, match=r"generation-0/stream\.json must be whole"):
-        StreamManifest.from_json(_MANIFEST.to_json()[:length], "generation-0/stream.json")
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        pytest.param(_MANIFEST.to_json(), StreamManifest.from_json, id="record"),
+        pytest.param(LatestSubmission(17).to_json(), LatestSubmission.from_json, id="number"),
+        pytest.param(f"{_OFFSETS_FILE}\n", lambda text, name: Batch.parse(text, 3, name), id="batch"),
+        pytest.param(f"{_INITIAL_FILE}\n", parse_initial, id="initial-offsets"),
+        pytest.param(f"{commit_text()}\n", check_commit, id="commit"),
+    ],
+)
+def test_any_beginning_of_a_file_is_damaged(text: str, read: Callable[[str, str], object]) -> None:
+    """However little is missing: it is not taken for a file with fewer partitions or smaller numbers, at which Spark
+    would fail only after it was started.
+    """
+    for length in range(len(text) - 1):
+        with pytest.raises(CheckpointError, match="the file must "):
+            read(text[:length], "the file")
+    read(text, "the file")
 
 
 @pytest.mark.parametrize(
@@ -129,13 +126,6 @@ def test_reads_a_batch_as_spark_writes_it() -> None:
     assert Batch.parse(_OFFSETS_FILE, 3, "offsets/3") == Batch(3, _offsets(orders0=23, orders1=7), 1_795_165_200_000)
 
 
-@given(st.integers(0, len(_OFFSETS_FILE) - 1))
-def test_any_beginning_of_a_batch_is_refused(length: int) -> None:
-    """Half an offsets file never passes for a batch with fewer partitions or smaller offsets."""
-    with pytest.raises(CheckpointError, match=r"offsets/3 must "):
-        Batch.parse(_OFFSETS_FILE[:length], 3, "offsets/3")
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -166,20 +156,6 @@ def test_reads_where_spark_began(text: str) -> None:
     assert parse_initial(text, "sources/0/0") == _offsets(orders0=5)
 
 
-@given(st.integers(0, len(_INITIAL_FILE) - 1))
-def test_any_beginning_of_the_initial_offsets_is_refused(length: int) -> None:
-    """Half of them is none of them."""
-    with pytest.raises(CheckpointError, match=r"sources/0/0 must "):
-        parse_initial(_INITIAL_FILE[:length], "sources/0/0")
-
-
-@given(st.integers(0, len(commit_text()) - 1))
-def test_any_beginning_of_a_commit_is_refused(length: int) -> None:
-    """Spark would fail at half a commit only after it was started."""
-    with pytest.raises(CheckpointError, match="commits/3 must be whole"):
-        check_commit(commit_text()[:length], "commits/3")
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -196,13 +172,9 @@ def test_takes_a_whole_commit(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "{", '{"id":"abc', "[]", "null"])
 def test_refuses_half_the_id_of_a_query(text: str) -> None:
     """Spark would fail at it only after it was started."""
+    check_metadata('{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}', "metadata")
     with pytest.raises(CheckpointError, match="metadata of /data must be whole"):
         check_metadata(text, "metadata of /data")
-
-
-def test_takes_the_id_of_a_query() -> None:
-    """As Spark writes it."""
-    check_metadata('{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}', "metadata")
 
 
 @pytest.mark.parametrize(
@@ -283,12 +255,6 @@ def test_a_lock_reads_back(lock: Lock) -> None:
     assert Lock.parse(lock.format()) == lock
 
 
-@given(st.integers(0, len(_LOCK.format()) - 1))
-def test_half_a_lock_is_none(length: int) -> None:
-    """A reader may meet a writer, and must not fail for it."""
-    assert Lock.parse(_LOCK.format()[:length]) is None
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -298,8 +264,10 @@ def test_half_a_lock_is_none(length: int) -> None:
     ],
 )
 def test_what_is_no_lock_is_none(text: str) -> None:
-    """Whatever else lies there names no owner."""
+    """Whatever else lies there names no owner; a reader may meet a writer, and must not fail for it."""
     assert Lock.parse(text) is None
+    for length in range(len(_LOCK.format())):
+        assert Lock.parse(_LOCK.format()[:length]) is None
 
 
 def test_an_owner_that_others_wrote_stays_on_one_line() -> None:
