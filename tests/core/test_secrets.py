@@ -5,6 +5,13 @@ import re
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
+from airflow_provider_kafka_spark.core.connection.connection_form import FormFields
+from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
+from airflow_provider_kafka_spark.core.connection.oidc import OidcLogin
+from airflow_provider_kafka_spark.core.connection.sasl import PasswordLogin
+from airflow_provider_kafka_spark.core.connection.tls import StoreSource, Tls
+from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
 from airflow_provider_kafka_spark.core.secrets import REDACTION, holds_secret, is_secret, redact
 
@@ -113,19 +120,40 @@ def test_which_properties_are_secret(name: str, value: str, secret: bool) -> Non
     assert is_secret(name, value) is secret
 
 
+_EXTRA = {
+    "bootstrap.servers": "b:9092",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "hunter2-of-ann",
+    "sasl.password": "hunter2",
+}
+_OIDC = OidcLogin("https://id/token", "ann", "hunter2", None, {})
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        FormFields("c", login="ann", password="hunter2", extra={"a": "hunter2"}),
+        JaasLine("a.B", {"password": "hunter2"}),
+        PasswordLogin("PLAIN", "ann", "hunter2"),
+        PasswordLogin("PLAIN", "ann", "hunter2").properties(LoginFiles()),
+        _OIDC,
+        _OIDC.properties(LoginFiles()),
+        Tls("c", key_store=StoreSource("ssl.keystore", "/k", "hunter2"), key_password="hunter2"),
+        translate("c", _EXTRA),
+        JobCredentials(translate("c", _EXTRA), translate("c", _EXTRA), spark_settings={"a.token": "hunter2"}),
+    ],
+    ids=lambda holder: type(holder).__name__,
+)
+def test_nothing_secret_is_shown(holder: object) -> None:
+    """In a log, or in a traceback that shows what variables hold."""
+    assert "hunter2" not in f"{holder} {holder!r}"
+
+
 @pytest.mark.parametrize("password", ["hunter2", 'hun"ter\\2', "a b;c", "päss"])
 def test_passwords_are_redacted(password: str) -> None:
     """Neither the password, nor as it is quoted in the JAAS line, nor the line itself reaches a report."""
-    options = translate(
-        "c",
-        {
-            "bootstrap.servers": "b:9092",
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "ann",
-            "sasl.password": password,
-        },
-    ).spark_options()
+    options = translate("c", {**_EXTRA, "sasl.password": password}).spark_options()
     jaas = options["kafka.sasl.jaas.config"]
     quoted = jaas.split('password="')[1].removesuffix('";')
 

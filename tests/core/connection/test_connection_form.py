@@ -137,7 +137,3 @@ def test_messages_name_the_fields_of_the_form() -> None:
         'sasl.password is "Password" (password).'
     )
     assert with_field_names("nothing of it") == "nothing of it"
-
-
-def test_nothing_secret_is_shown() -> None:
-    assert "hunter2" not in repr(FormFields("c", login="hunter2", password="hunter2", extra={"a": "hunter2"}))

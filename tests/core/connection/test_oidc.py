@@ -117,7 +117,3 @@ def test_refuses_what_is_incomplete_or_only_one_clients(change: dict[str, Any], 
     with refuses(ConnectionConfigError, "'my_kafka'", words) as raised:
         _parse({**_LIBRDKAFKA, **change})
     assert "hunter2" not in str(raised.value)
-
-
-def test_nothing_secret_is_shown() -> None:
-    assert "hunter2" not in repr(_LOGIN) + repr(_LOGIN.properties(LoginFiles()))

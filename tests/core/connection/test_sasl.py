@@ -102,8 +102,3 @@ def test_refuses_what_is_no_login(properties: dict[str, Any], words: str) -> Non
     with refuses(ConnectionConfigError, "'my_kafka'", words) as raised:
         _parse(properties)
     assert "hunter2" not in str(raised.value)
-
-
-def test_nothing_secret_is_shown() -> None:
-    login = _parse({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "hunter2"})
-    assert "hunter2" not in repr(login) + repr(login.properties(LoginFiles()))

@@ -132,8 +132,3 @@ def test_a_store_that_is_no_jks_may_not_stand_beside_pem() -> None:
     tls = _parse(ssl__truststore__location="/t.p12", ssl__ca__location="/ca.pem")
     with pytest.raises(ConnectionConfigError, match=r"both ssl\.truststore\.location and ssl\.ca\.location"):
         tls.properties(LoginFiles(ca_certificates=_PEM))
-
-
-def test_nothing_secret_is_shown() -> None:
-    tls = _parse(ssl__keystore__location="/k", ssl__keystore__password="hunter2", ssl__key__password="hunter2")
-    assert "hunter2" not in repr(tls)

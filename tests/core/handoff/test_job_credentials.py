@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -82,16 +81,3 @@ def test_a_jvm_serves_both_logins() -> None:
     assert logins.system_properties == {_ALLOWED: "https://a/token,https://b/token"}
     assert same.system_properties == {_ALLOWED: "https://a/token"}
     assert JobCredentials(config("here"), config("there")).system_properties == {}
-
-
-def test_it_shows_no_login() -> None:
-    """Not in a traceback that shows what variables hold, either."""
-    jaas = 'x.PlainLoginModule required username="u" password="hunter2";'
-    logins = JobCredentials(
-        config("here", sasl_jaas_config=jaas),
-        config("there", sasl_jaas_config=jaas),
-        spark_settings={"spark.kafka.clusters.here.sasl.token": "hunter2"},
-    )
-
-    assert "hunter2" not in repr(logins)
-    assert Path(_KEYTAB).name not in repr(logins)
