@@ -14,13 +14,14 @@ from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, marked_number, remove_progress
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.run_identity import PREFIX, owner_group
 from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.ports import free_ports
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.core.job_requests import job_request
 
 pytestmark = pytest.mark.broker
 
@@ -36,7 +37,7 @@ def hook(kafka: KafkaBroker) -> Iterator[KafkaHook]:
 @pytest.fixture
 def request_of_try() -> JobRequest:
     """Submission 5 of a run that no other test has."""
-    return JobRequest("run", uuid4().hex[:16], 5, "digest", (), (), Transform(), {}, {}, "report.json")
+    return job_request(run_id="run", instance=uuid4().hex[:16], submission=5)
 
 
 def _commit(hook: KafkaHook, request: JobRequest, marks: dict[str, Mark]) -> None:

@@ -20,24 +20,14 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
+from tests.core.job_requests import job_request
 from tests.driver_program import Driver
 
-REQUEST = JobRequest(
-    run_id="0123456789abcdef",
-    instance="instance",
-    submission=1,
-    plan_digest="digest",
-    ranges=(),
-    spans=(),
-    transform=Transform(),
-    source_options={},
-    sink_options={},
-    report_uri="",
-)
+REQUEST = job_request(report_uri="")
 
 
 def run(on_event: Callable[[JobEvent], None] = lambda _: None, hook: SparkJobHook | None = None) -> JobReport:

@@ -76,8 +76,6 @@ def test_cluster_mode_without_report_location(connection: Connection) -> None:
     ("key", "value"),
     [
         ("spark.speculation", "true"),
-        ("spark.speculation", True),
-        ("spark.task.maxFailures", "4"),
         ("spark.task.maxFailures", 4),
         ("spark.yarn.maxAppAttempts", "2"),
     ],
@@ -226,7 +224,6 @@ _OF_SPARK = "spark.yarn.historyServer.address"
     [
         (_HISTORY, {_LOG: "true"}, "", _PAGE),
         ({"history-server": f" {_SERVER}/ "}, {_LOG: "true"}, "", _PAGE),
-        (_HISTORY, {_LOG: True}, "", _PAGE),
         (_HISTORY, {}, f"{_LOG} true", _PAGE),
         ({}, {_LOG: "true", _OF_SPARK: "history.example.com:18080"}, "", _PAGE),
         ({}, {_LOG: "true"}, f"{_OF_SPARK} history.example.com:18080", _PAGE),
@@ -279,8 +276,6 @@ def test_a_history_server_that_is_no_web_address(connection: Connection, address
         ({"kafka-connector": 5}, "a text for 'kafka-connector'; got a int"),
         ({"kafka-connector": "evil:evil:1.0"}, "must be a folder or glob of jars"),
         ({"kafka-connector": "org.apache.spark:evil:1"}, "must be a folder or glob of jars"),
-        ({"report-location": {}}, "a text for 'report-location'; got a dict"),
-        ({"deploy-mode": ["cluster"]}, "a text for 'deploy-mode'; got a list"),
         ({"deploy-mode": "Cluster"}, "'client' or 'cluster'"),
     ],
 )

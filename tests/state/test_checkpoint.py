@@ -184,7 +184,6 @@ def test_half_a_file_is_an_error(generation: Path, file: str, keep: float) -> No
         pytest.param(["offsets/1", "offsets/2"], "offsets/1 .* is missing, and commits/1 is there", id="offsets"),
         pytest.param(["commits/1"], "batch 2 follows the committed batch 0", id="commit-in-the-middle"),
         pytest.param(["commits/0", "commits/1"], "batch 2 follows no committed batch", id="all-commits"),
-        pytest.param(["offsets/1"], "offsets/1 .* is missing", id="offsets-in-the-middle"),
         pytest.param(
             ["offsets/0", "offsets/2"], "offsets/0 .* is missing, and offsets/1 is there", id="one-before-last"
         ),
@@ -328,15 +327,11 @@ def test_a_storage_without_its_provider_is_an_error(location: str, ask: str) -> 
     "location",
     [
         pytest.param("checkpoints/orders", id="relative"),
-        pytest.param("~/checkpoints", id="home"),
         pytest.param("", id="empty"),
-        pytest.param("None", id="template-without-a-value"),
         pytest.param("/", id="root"),
-        pytest.param("file:///", id="root-as-uri"),
         pytest.param("file://data/checkpoints", id="file-with-a-host"),
         pytest.param("s3a://", id="no-bucket"),
         pytest.param("hdfs:/checkpoints", id="no-host-which-only-hadoop-knows"),
-        pytest.param("s3a:checkpoints", id="no-slashes"),
         pytest.param(None, id="null"),
         pytest.param(Path("/data"), id="path-object"),
     ],

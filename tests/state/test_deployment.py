@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.state import deployment
 from airflow_provider_kafka_spark.state.deployment import VARIABLE, deployment_name
 from airflow_provider_kafka_spark.toolchain.settings import DEPLOYMENT
@@ -36,12 +35,3 @@ def test_the_name_in_the_configuration_counts(variables: Variables, monkeypatch:
     monkeypatch.setenv(DEPLOYMENT.variable, "production")
 
     assert deployment_name() == "production"
-
-
-@pytest.mark.usefixtures("variables")
-@pytest.mark.parametrize("name", ["my production", " ", "p" * 300, "a/b"])
-def test_a_wrong_name_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(DEPLOYMENT.variable, name)
-
-    with pytest.raises(OptionError, match=r"deployment .* must be 1 to 100 letters"):
-        deployment_name()

@@ -112,21 +112,6 @@ def test_a_first_try_knows_nothing() -> None:
     assert state.run_id != other.run_id
 
 
-def test_a_retry_uses_the_plan_of_the_first_try() -> None:
-    """Run id, plan, target ends and the time of the submission come back as they were stored; and the application of a
-    try whose worker died, so that the next one can wait for its end.
-    """
-    store = TaskStateStore()
-    opened, state = load(store)
-    state, plan = opened.for_plan(state, PLAN, TRANSFORM, {})
-    opened.started(opened.submitting(state, plan, 1_000, EXACTLY_ONCE), "application_1_0001")
-
-    _, retry = load(store)
-
-    assert (retry.run_id, retry.plan, retry.target_ends) == (state.run_id, PLAN, PLAN.target_ends)
-    assert (retry.submitted_at_ms, retry.has_submitted, retry.application_id) == (1_000, True, "application_1_0001")
-
-
 @pytest.mark.parametrize(("now_ms", "number"), [(9_000, 9_000), (1_000, 1_001), (5, 1_001)])
 def test_the_number_of_a_submission_is_the_clock_and_only_grows(now_ms: int, number: int) -> None:
     """A clock that goes back, or two submissions in one ms, still give the later driver the higher number. What the
@@ -576,20 +561,9 @@ def test_deliveries_of_the_same_origin_count(
     assert (state.run_id == first.run_id, state.submitted_at_ms == 1_000, plan.warnings == ()) == (counts,) * 3
 
 
-def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
+def resumed(context: dict[str, Any]) -> dict[str, Any]:
     """The parameters that a try with the same ones carries out."""
-    return RequestStore(context, task_id).resume(lambda: REQUESTED, logging.getLogger(__name__))
-
-
-def test_operators_that_one_task_calls_share_nothing() -> None:
-    """Neither what they delivered, nor what they are asked for."""
-    context = task_context(TaskStateStore(), ti=Try())
-    stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
-    RequestStore(context, "first").save(REQUESTED)
-    stores[1].submitting(stores[1].load(), PLAN, 1_000, EXACTLY_ONCE)
-
-    assert [store.load().has_submitted for store in stores] == [False, True, False]
-    assert [resumed(context, task_id) for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
+    return RequestStore(context, "task").resume(lambda: REQUESTED, logging.getLogger(__name__))
 
 
 REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}

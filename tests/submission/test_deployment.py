@@ -11,14 +11,12 @@ from airflow_provider_kafka_spark.submission.deployment import deployment_of
     ("master", "is_cluster_mode", "driver_on_worker", "executors_on_worker", "manager"),
     [
         pytest.param("local", False, True, True, None, id="local"),
-        pytest.param("local[4]", False, True, True, None, id="local-4"),
         pytest.param("local-cluster[2,1,1024]", False, True, False, None, id="local-cluster"),
         pytest.param("spark://local:7077", False, True, False, None, id="standalone"),
         pytest.param("yarn", False, True, False, "YARN", id="yarn-client"),
         pytest.param("yarn", True, False, False, "YARN", id="yarn-cluster"),
         pytest.param("k8s://https://api:443", False, True, False, None, id="kubernetes-client"),
         pytest.param("k8s://https://api:443", True, False, False, "Kubernetes", id="kubernetes-cluster"),
-        pytest.param("mesos://host:5050", False, True, False, None, id="another"),
         pytest.param("mesos://host:5050", True, False, False, None, id="another-cluster"),
     ],
 )

@@ -29,7 +29,6 @@ def test_a_local_place_is_a_path(uri: str, path: str) -> None:
     [
         pytest.param("s3a://bucket/a/b", "s3", "bucket/a/b", id="s3a-is-airflows-s3"),
         pytest.param("s3n://bucket/a", "s3", "bucket/a", id="s3n-too"),
-        pytest.param("s3://bucket/a", "s3", "bucket/a", id="s3"),
         pytest.param("gs://bucket/a", "gs", "bucket/a", id="google"),
         pytest.param("s3a://bucket/file:/a", "s3", "bucket/file:/a", id="only-the-scheme-is-changed"),
     ],
@@ -48,7 +47,6 @@ def test_a_remote_place_goes_through_airflow(uri: str, protocol: str, path: str)
         pytest.param("/data/a", "file:///data/a", id="path"),
         pytest.param("file:///data/a", "file:///data/a", id="file"),
         pytest.param("file:/data/a", "file:/data/a", id="file-one-slash"),
-        pytest.param("s3a://bucket/a", "s3a://bucket/a", id="s3a"),
         pytest.param("hdfs://name-node:8020/a", "hdfs://name-node:8020/a", id="hdfs"),
     ],
 )

@@ -119,16 +119,13 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, var
     [
         (cache_folder, "cache", "an absolute path, such as /", "'cache'"),
         (maven_repository, "repo.example.com/maven2", "an https or file URL, such as", "no URL"),
-        (maven_repository, "https://[::1", "an https or file URL, such as", "no URL"),
         (maven_repository, "http://user:secret@repo", f"unless {HTTP_HOSTS} has its host", "the scheme 'http'"),
         # A password that stands in a URL is not shown.
         (maven_repository, "ftp://user:secret@repo", "an https or file", "the scheme 'ftp'"),
         (class_archive_enabled, "maybe", "True or False", "'maybe'"),
         (client_classes_allowed, "maybe", "True or False", "'maybe'"),
         (token_endpoint_hosts, "https://id/token", "host names without", "'https://id/token'"),
-        (token_endpoint_hosts, "a,,b", "host names without", "'a,,b'"),
         (deployment, "my production", "1 to 100 letters, digits, '.', '_' and '-'", "'my production'"),
-        (deployment, "   ", "such as production", "'   '"),
         (deployment, "p" * 300, "1 to 100 letters", f"'{'p' * 50}...'"),
     ],
 )

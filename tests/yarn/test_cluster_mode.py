@@ -30,13 +30,10 @@ from tests.yarn.survivor import DiesWhenItRuns, Survivor, WorkerDied, event_of
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("by_rest", [False, True], ids=["by-spark-submit", "by-rest"])
-def test_a_job_in_cluster_mode_reports_back(
-    kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], tmp_path: Path, *, by_rest: bool
+def test_a_job_that_is_followed_by_rest_reports_back(
+    kafka: KafkaBroker, topic: TopicFactory, on_yarn: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The task is green by the report that the driver left, and the link leads to the application on YARN. Also where
-    spark-submit leaves at once, and YARN is asked for the end. Executors in processes of their own evaluate SQL, too.
-    """
+    """spark-submit leaves at once, and YARN is asked for the end. Executors in processes of their own evaluate SQL."""
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
     ti = TaskInstance()
@@ -45,8 +42,8 @@ def test_a_job_in_cluster_mode_reports_back(
         task_id="replay",
         offset_ranges=[f"{source}:0:10:20", f"{source}:1:0:5"],
         target_topic=target,
-        columns={"value": "concat('0', string(value))"} if by_rest else {},
-        yarn_track_via_rm_api=by_rest,
+        columns={"value": "concat('0', string(value))"},
+        yarn_track_via_rm_api=True,
         **on_yarn,
     )
     operator.name = "replay-on-yarn"
@@ -55,7 +52,7 @@ def test_a_job_in_cluster_mode_reports_back(
     written = kafka.consume(target)
     copied = [Provenance.parse(r.headers[-1][1] or b"") for r in written]
     expected = [2 * p.offset + p.partition for p in copied]
-    assert [r.value for r in written] == [b"%d" % i if not by_rest else b"0%d" % i for i in expected]
+    assert [r.value for r in written] == [b"0%d" % i for i in expected]
     assert sorted((p.partition, p.offset) for p in copied) == [(0, i) for i in range(10, 20)] + [
         (1, i) for i in range(5)
     ]
@@ -96,18 +93,6 @@ def test_killing_the_task_kills_the_application(
         states = [a["state"] for a in yarn_cluster.applications() if a["name"] == "killed-on-yarn"]
         time.sleep(0.2)
     assert states == ["KILLED"]
-
-
-def test_a_retry_takes_the_report_of_the_application_of_a_dead_worker(survivor: Survivor) -> None:
-    """The next try waits for the application whose id was stored, and starts no other one."""
-    with pytest.raises(WorkerDied):
-        survivor.run(DiesWhenItRuns())
-    result = survivor.run()
-
-    assert survivor.values() == list(range(100))
-    assert (result["delivered_before"], result["records_written"], result["duplicates"]) == (0, 100, 0)
-    assert [app["id"] for app in survivor.applications()] == [result["application_id"]]
-    assert survivor.reports() == []
 
 
 @pytest.mark.parametrize("why", ["recreated", "killed"])
