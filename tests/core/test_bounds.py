@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -33,10 +33,8 @@ _MOMENT_MS = 1_795_165_200_000
 @pytest.mark.parametrize(
     ("value", "epoch_ms"),
     [
-        pytest.param("2026-11-20T09:00:00Z", _MOMENT_MS, id="iso-z"),
         pytest.param("2026-11-20T09:00:00z", _MOMENT_MS, id="iso-small-z"),
         pytest.param("2026-11-20 09:00:00+00:00", _MOMENT_MS, id="iso-with-blank-as-airflow-prints"),
-        pytest.param("  2026-11-20T09:00:00Z\n", _MOMENT_MS, id="iso-amid-whitespace"),
         pytest.param(_MOMENT_MS, _MOMENT_MS, id="epoch-ms"),
         pytest.param(str(_MOMENT_MS), _MOMENT_MS, id="epoch-ms-as-text"),
         # A number that might be in seconds has a narrower range than a moment in words.
@@ -74,24 +72,16 @@ def test_a_shown_moment_reads_back(epoch_ms: int) -> None:
 @pytest.mark.parametrize(
     ("value", "fragments"),
     [
-        pytest.param(
-            "2026-11-20T10:00:00", ["must have a time zone", "naive '2026-11-20T10:00:00'", "Add 'Z'"], id="naive-text"
-        ),
         pytest.param(datetime(2026, 11, 20), ["must have a time zone", "naive"], id="naive-datetime"),
-        pytest.param(date(2026, 11, 20), ["aware datetime", "of type date"], id="date"),
         pytest.param(1_795_165_200, ["milliseconds", "1795165200", "seconds; multiply by 1000"], id="seconds"),
-        pytest.param(SMALLEST_EPOCH_MS - 1, ["seconds; multiply by 1000"], id="just-below-the-smallest"),
         pytest.param("-2", ["milliseconds", "-2"], id="minus-two-as-text"),
         pytest.param(10**14 + 1, ["microseconds; divide by 1000"], id="just-above-the-largest"),
         pytest.param("9" * 5000, ["ISO 8601"], id="thousands-of-digits"),
-        pytest.param(1_795_165_200_000.0, ["epoch milliseconds", "of type float"], id="float"),
         pytest.param(True, ["of type bool"], id="boolean"),
         pytest.param(None, ["got None", "NoneType"], id="null"),
         pytest.param("yesterday", ["ISO 8601", "'yesterday'"], id="word"),
-        pytest.param("", ["ISO 8601", "data interval", "CronDataIntervalTimetable"], id="empty-text"),
         pytest.param("None", ["data interval", "CronDataIntervalTimetable"], id="template-without-a-value"),
-        pytest.param("{{ data_interval_start }}", ["ISO 8601"], id="template-not-rendered"),
-        pytest.param("\u00b2" * 13, ["ISO 8601"], id="superscripts"),
+        pytest.param("", ["ISO 8601", "data interval", "CronDataIntervalTimetable"], id="empty-text"),
         pytest.param(
             "\u0661\u0667\u0669\u0665\u0661\u0666\u0665\u0662\u0660\u0660\u0660\u0660\u0660",
             ["ISO 8601"],
@@ -111,10 +101,7 @@ def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
     "value",
     [
         pytest.param("1969-12-31T23:59:59.999Z", id="minus-one-is-latest"),
-        pytest.param(datetime(1, 1, 1, tzinfo=timezone.utc), id="year-one"),
-        pytest.param("1970-01-01T00:59:59+01:00", id="before-1970-in-utc-only"),
         pytest.param("5138-11-16T09:46:40.001Z", id="one-millisecond-too-late"),
-        pytest.param("9999-12-31T23:59:59Z", id="airflows-last-date"),
         pytest.param(datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), id="first-datetime"),
     ],
 )
@@ -196,21 +183,16 @@ _REFUSED = [
     pytest.param({"o": {"0": None}}, "start", ["got None", "Spark would read null as 0"], id="null-offset"),
     pytest.param({"o": {"0": "23"}}, "start", ["got '23' of type str"], id="offset-as-text"),
     pytest.param({"o": {"0": True}}, "start", ["got True of type bool"], id="boolean-offset"),
-    pytest.param('{"o": {"0": NaN}}', "start", ["got nan"], id="json-nan"),
     pytest.param({"o": {"x": 1}}, "start", ["partitions by number", "'x'", "'o'"], id="partition-as-word"),
     pytest.param({"o": {-1: 1}}, "start", ["partitions by number"], id="negative-partition-number"),
     pytest.param({"o": {"topic_id": 7}}, "start", ["partitions by number", "'topic_id'"], id="number-as-topic-id"),
     pytest.param({"o": {True: 1}}, "start", ["partitions by number", "True"], id="boolean-partition"),
-    pytest.param({"o": {1.0: 1}}, "start", ["partitions by number", "1.0"], id="float-partition"),
     pytest.param({"o": {"\u0661": 1}}, "start", ["partitions by number"], id="arabic-partition"),
     pytest.param({"o": {"0": 1, 0: 2}}, "start", ["o[0] twice"], id="partition-as-text-and-number"),
     pytest.param('{"o": {"0": 1, "0": 2}}', "end", ["names ['0'] twice", "ending_offsets"], id="json-partition-twice"),
-    pytest.param('{"o": {"0": 1}, "o": {"1": 2}}', "end", ["names ['o'] twice"], id="json-topic-twice"),
     pytest.param({"o": 5}, "start", ["offsets by partition", "got 5 for topic 'o'"], id="no-partitions"),
     pytest.param({}, "start", ["starting_offsets must be 'earliest' or offsets", "{}"], id="empty-dict"),
     pytest.param(None, "end", ["ending_offsets must be 'latest' or offsets", "None"], id="null"),
-    pytest.param(5, "end", ["got 5"], id="number"),
-    pytest.param("", "start", ["not JSON"], id="empty-text"),
     pytest.param("erliest", "start", ["'earliest'", "'erliest'", "not JSON"], id="misspelt"),
     pytest.param('{"o": {"0": ' + "9" * 5000 + "}}", "start", ["not JSON"], id="json-thousands-of-digits"),
     pytest.param("[" * 100_000, "start", ["not JSON"], id="json-too-deep"),
@@ -245,12 +227,9 @@ def test_a_partition_without_a_bound_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        pytest.param("earliest", Earliest(), id="earliest"),
         pytest.param(" Latest\n", Latest(), id="latest-as-spark-without-regard-to-case"),
         pytest.param("2026-11-20T09:00:00Z", AtTimestamp(_MOMENT_MS), id="moment"),
-        pytest.param(str(_MOMENT_MS), AtTimestamp(_MOMENT_MS), id="epoch-ms-as-text"),
         pytest.param(' {"any": {"7": 0}} ', AtOffset(0), id="offset-as-json"),
-        pytest.param({"any": {"7": -1}}, Latest(), id="sparks-latest"),
         pytest.param(Bound.everywhere(AtOffset(3)), AtOffset(3), id="parsed-already"),
     ],
 )
@@ -263,10 +242,7 @@ def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> N
     ("value", "fragments"),
     [
         pytest.param(None, ["'earliest', 'latest', offsets such as", "got None"], id="null"),
-        pytest.param("", ["got ''"], id="empty-text"),
         pytest.param("erliest", ["got 'erliest'", "ISO 8601"], id="misspelt"),
-        pytest.param("2026-11-20T09:00:00", ["must have a time zone"], id="naive"),
-        pytest.param("-2", ["milliseconds"], id="minus-two-as-text"),
         pytest.param({}, ["offsets such as", "got {}"], id="empty-dict"),
     ],
 )

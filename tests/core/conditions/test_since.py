@@ -5,7 +5,6 @@ clear error for every other.
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -43,17 +42,10 @@ RANGES = [
 
 FORMS = [
     pytest.param({"orders": {"0": 23}}, offsets(orders_0=23), id="spark-offsets"),
-    pytest.param('{"orders": {"0": 23}}', offsets(orders_0=23), id="spark-offsets-as-text"),
     pytest.param({"offsets": {"orders": {"0": 23}}}, offsets(orders_0=23), id="named-offsets"),
     pytest.param({"offsets": RANGES}, offsets(orders_0=23, orders_1=5), id="named-ranges"),
     pytest.param({"offsets": {"0": 23}}, offsets(offsets_0=23), id="a-topic-called-offsets"),
-    pytest.param(
-        {"group_id": {"0": 23}}, SinceOffsets(Bound(Earliest(), {TopicPartition("group_id", 0): AtOffset(23)})),
-        id="a-topic-called-group_id",
-    ),
     pytest.param(RANGES, offsets(orders_0=23, orders_1=5), id="ranges"),
-    pytest.param(json.dumps(RANGES), offsets(orders_0=23, orders_1=5), id="ranges-as-text"),
-    pytest.param(["orders:0:0:23"], offsets(orders_0=23), id="ranges-in-short"),
     pytest.param(
         {"version": 1, "run_id": "r", "ranges": [{**RANGES[0], "records_read": 13, "records_written": 13}]},
         offsets(orders_0=23), id="a-result",
@@ -65,25 +57,17 @@ FORMS = [
         id="result-with-topic-ids",
     ),
     pytest.param("earliest", SinceOffsets(Bound(Earliest(), {})), id="earliest"),
-    pytest.param('"earliest"', SinceOffsets(Bound(Earliest(), {})), id="earliest-as-json"),
     pytest.param({"group_id": "copy"}, SinceGroup("copy"), id="named-group"),
     pytest.param("group:copy", SinceGroup("copy"), id="group"),
     pytest.param({"checkpoint_location": "/data/c"}, SinceCheckpoint("/data/c"), id="named-checkpoint"),
     pytest.param("/data/c", SinceCheckpoint("/data/c"), id="checkpoint-path"),
-    pytest.param(
-        {"checkpoint_location": "/data/c", "if_missing": "fail"}, SinceCheckpoint("/data/c"), id="checkpoint-or-fail",
-    ),
     pytest.param(
         {
             "checkpoint_location": "/data/c", "if_missing": "earliest",
         }, SinceCheckpoint("/data/c", True), id="checkpoint-or-earliest"
     ),
     pytest.param(" s3a://bucket/c ", SinceCheckpoint("s3a://bucket/c"), id="checkpoint-uri"),
-    pytest.param({"timestamp": "2026-11-20T12:00:00Z"}, SinceTimestamp(NOON), id="named-timestamp"),
     pytest.param("2026-11-20T13:00:00+01:00", SinceTimestamp(NOON), id="iso"),
-    pytest.param(str(NOON), SinceTimestamp(NOON), id="epoch-as-text"),
-    pytest.param(NOON, SinceTimestamp(NOON), id="epoch"),
-    pytest.param(datetime(2026, 11, 20, 12, tzinfo=timezone.utc), SinceTimestamp(NOON), id="datetime"),
 ]  # fmt: skip
 
 
@@ -97,24 +81,12 @@ def test_reads_every_form(value: Any, expected: Since) -> None:
     ("value", "fragment"),
     [
         pytest.param(None, "NoneType", id="nothing"),
-        pytest.param(True, "bool", id="boolean"),
-        pytest.param("", "got ''", id="empty-text"),
         pytest.param("latest", "'latest'", id="latest"),
-        pytest.param("yesterday", "'yesterday'", id="a-word"),
-        pytest.param("2026-11-20T12:00:00", "time zone", id="naive"),
-        pytest.param(1_700_000_000, "seconds", id="seconds"),
-        pytest.param({}, "got {}", id="empty-mapping"),
-        pytest.param([], "at least one", id="no-ranges"),
         pytest.param({"ranges": []}, "at least one", id="a-result-without-ranges"),
-        pytest.param({"offsets": {}}, "got {}", id="no-offsets"),
         pytest.param({"orders": {"0": -1}}, "-1", id="latest-as-number"),
-        pytest.param({"orders": {"0": None}}, "None", id="null"),
         pytest.param('{"orders": {"0": 1, "0": 2}}', "twice", id="repeated-key"),
         pytest.param("{'orders': {'0': 1}}", "not JSON", id="python-not-json"),
-        pytest.param(["orders:0:9"], "orders:0:9", id="malformed-range"),
         pytest.param({"group_id": ""}, "group_id", id="empty-group"),
-        pytest.param({"group_id": 5}, "group_id", id="number-as-group"),
-        pytest.param("group:", "group_id", id="short-empty-group"),
         pytest.param({"checkpoint_location": " "}, "checkpoint_location", id="blank-checkpoint"),
         pytest.param({"checkpoint_location": "/c", "if_missing": "latest"}, "if_missing", id="checkpoint-or-what"),
         pytest.param({"timestamp": "soon"}, "soon", id="no-timestamp"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -10,124 +11,67 @@ from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest, Transform
 from tests.core.job_requests import job_request
 
+#: An error and words of its advice; below it what Spark and Kafka throw.
+_TEXTS = r"""
+JarError: documentation on managed Kafka
+  config.ConfigException: Class software.amazon.msk.auth.iam.IAMClientCallbackHandler could not be found.
+JarError: kafka_connector
+  org.apache.spark.sql.AnalysisException: Failed to find data source: kafka. Please deploy
+JarError: jars
+  java.lang.NoClassDefFoundError: org/apache/kafka/common/serialization/ByteArraySerializer
+BrokerError: delivery='at_least_once'
+  common.errors.UnsupportedVersionException: Attempting to use transactions with a broker which does not support them
+ExpressionError: try_cast
+  SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type "STRING" cannot be cast
+  SparkIllegalArgumentException: [INVALID_URL] The url is invalid: x. SQLSTATE: 22P02
+ExpressionError: too deep
+  java.lang.StackOverflowError
+ExpressionError: columns['headers']
+  java.lang.IllegalStateException: The headers of record orders[0]@7 have a null key.
+ExpressionError: columns['partition']
+  java.lang.IllegalArgumentException: Invalid partition: -1. Partition number should always be non-negative
+DataLossError: fail_on_data_loss=False
+  IllegalStateException: Cannot fetch offset 5. Some data may have been lost because they are not available any more
+  IllegalStateException: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data may have been lost. SQLSTATE: 22000
+DataLossError: retention
+  org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position
+DataLossError: unclean leader election
+  org.apache.kafka.clients.consumer.LogTruncationException: Truncated partitions detected
+TargetError: too few partitions
+  TimeoutException: Partition 7 of topic copy-3 with partition count 3 is not present in metadata after 60000 ms.
+TargetError: max.message.bytes
+  RecordTooLargeException: The message is 9000000 bytes, which is larger than 8388608, the value of the max.request.size
+TargetError: message.timestamp
+  org.apache.kafka.common.errors.InvalidTimestampException: Timestamp 1 of message is out of range
+TargetError: compacted
+  org.apache.kafka.common.InvalidRecordException: One or more records have been rejected
+TargetError: target_topic_expr gave null
+  java.lang.RuntimeException: null topic present in the data. Use the topic option
+BrokerUnavailableError: did not answer
+  org.apache.kafka.common.errors.TimeoutException: Topic copy-3 not present in metadata after 60000 ms.
+BrokerUnavailableError: did not answer in time. A retry continues
+  org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the position for partition o-1
+BrokerAuthenticationError: credentials
+  SaslAuthenticationException: Authentication failed: Invalid username or password
+BrokerAuthenticationError: listener
+  SslAuthenticationException: SSL handshake failed
+BrokerAuthorizationError: WRITE
+  TopicAuthorizationException: Not authorized to access topics: [copy]
+RunTakenOverError: A later try
+  java.lang.IllegalStateException: RUN_TAKEN_OVER: task x must not write: nobody has the run.
+RunTakenOverError: Nothing is written twice
+  ProducerFencedException: There is a newer producer
+JobFailedError: timestamp is beyond
+  java.lang.ArithmeticException: long overflow\n\tat SparkDateTimeUtils.millisToMicros(SparkDateTimeUtils.scala:100)
+"""
+_KNOWN = [
+    (text.strip().replace(r"\n\t", "\n\t"), *heading.split(": ", 1))
+    for heading, *texts in (block.splitlines() for block in re.split(r"\n(?=\S)", _TEXTS.strip()))
+    for text in texts
+]
 
-@pytest.mark.parametrize(
-    ("text", "name", "advice"),
-    [
-        pytest.param(
-            "org.apache.kafka.common.config.ConfigException: Invalid value software.amazon.msk.auth.iam."
-            "IAMClientCallbackHandler for configuration sasl.client.callback.handler.class: Class software.amazon.msk."
-            "auth.iam.IAMClientCallbackHandler could not be found.",
-            "JarError", "documentation on managed Kafka", id="login-handler-missing",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.UnsupportedVersionException: Attempting to use transactions with a broker "
-            "which does not support them",
-            "BrokerError", "delivery='at_least_once'", id="no-transactions",
-        ),
-        pytest.param(
-            "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" "
-            "cannot be cast",
-            "ExpressionError", "try_cast", id="expression-fails-on-the-data",
-        ),
-        pytest.param(
-            "java.lang.IllegalStateException: Cannot fetch offset 5. Some data may have been lost because they are not "
-            "available in Kafka any more",
-            "DataLossError", "fail_on_data_loss=False", id="data-loss",
-        ),
-        pytest.param(
-            "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position",
-            "DataLossError", "retention", id="offset-out-of-range",
-        ),
-        pytest.param(
-            "org.apache.kafka.clients.consumer.LogTruncationException: Truncated partitions detected",
-            "DataLossError", "unclean leader election", id="log-cut",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.TimeoutException: Partition 7 of topic copy-3 with partition count 3 is "
-            "not present in metadata after 60000 ms.",
-            "TargetError", "too few partitions", id="partition-missing-in-target",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.TimeoutException: Topic copy-3 not present in metadata after 60000 ms.",
-            "BrokerUnavailableError", "did not answer", id="silent-target",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired before the position for "
-            "partition orders-1 could be determined",
-            "BrokerUnavailableError", "did not answer in time. A retry continues", id="silent-source",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.RecordTooLargeException: The message is 9000000 bytes when serialized "
-            "which is larger than 8388608, which is the value of the max.request.size",
-            "TargetError", "max.message.bytes", id="record-too-large",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.InvalidTimestampException: Timestamp 1 of message is out of range",
-            "TargetError", "message.timestamp", id="timestamp-refused",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.InvalidRecordException: One or more records have been rejected",
-            "TargetError", "compacted", id="record-refused",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username or "
-            "password",
-            "BrokerAuthenticationError", "credentials", id="login-refused",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed",
-            "BrokerAuthenticationError", "listener", id="tls-refused",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [copy]",
-            "BrokerAuthorizationError", "WRITE", id="not-permitted",
-        ),
-        pytest.param(
-            "org.apache.spark.sql.AnalysisException: Failed to find data source: kafka. Please deploy",
-            "JarError", "kafka_connector", id="no-connector",
-        ),
-        pytest.param(
-            "java.lang.NoClassDefFoundError: org/apache/kafka/common/serialization/ByteArraySerializer",
-            "JarError", "jars", id="no-kafka-clients",
-        ),
-        pytest.param(
-            "java.lang.RuntimeException: null topic present in the data. Use the topic option",
-            "TargetError", "target_topic_expr gave null", id="null-topic",
-        ),
-        pytest.param(
-            "org.apache.spark.SparkIllegalArgumentException: [INVALID_URL] The url is invalid: x. SQLSTATE: 22P02",
-            "ExpressionError", "try_cast", id="another-class-of-data-exceptions",
-        ),
-        pytest.param(
-            "org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] "
-            "Some data may have been lost. SQLSTATE: 22000",
-            "DataLossError", "fail_on_data_loss=False", id="data-loss-is-no-data-exception",
-        ),
-        pytest.param(
-            "java.lang.IllegalStateException: RUN_TAKEN_OVER: task x must not write: nobody has the run.",
-            "RunTakenOverError", "A later try", id="another-driver-has-the-run",
-        ),
-        pytest.param(
-            "org.apache.kafka.common.errors.ProducerFencedException: There is a newer producer",
-            "RunTakenOverError", "Nothing is written twice", id="fenced",
-        ),
-        pytest.param("java.lang.StackOverflowError", "ExpressionError", "too deep", id="stack-overflow"),
-        pytest.param(
-            "java.lang.ArithmeticException: long overflow\n\tat org.apache.spark.sql.catalyst.util.SparkDateTimeUtils."
-            "millisToMicros(SparkDateTimeUtils.scala:100)",
-            "JobFailedError", "timestamp is beyond", id="timestamp-of-the-far-future",
-        ),
-        pytest.param(
-            "java.lang.IllegalStateException: The headers of record orders[0]@7 have a null key.\n\tat x.y(z.java:1)",
-            "ExpressionError", "columns['headers']", id="header-without-a-key",
-        ),
-        pytest.param(
-            "java.lang.IllegalArgumentException: Invalid partition: -1. Partition number should always be non-negative",
-            "ExpressionError", "columns['partition']", id="negative-partition",
-        ),
-    ],
-)  # fmt: skip
+
+@pytest.mark.parametrize(("text", "name", "advice"), _KNOWN)
 def test_names_a_known_failure(text: str, name: str, advice: str) -> None:
     """What Spark and Kafka throw gets its name in the error tree, their own words, and what to do."""
     trace = (
