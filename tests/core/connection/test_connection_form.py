@@ -18,69 +18,36 @@ def _extra(
     return extra_of_form(FormFields("my_kafka", host, None, login, password, extra))
 
 
+_PASSWORD = {"sasl_mechanism": "PLAIN", "login": "ann", "password": "hunter2"}
+_KERBEROS = {"sasl_mechanism": "GSSAPI", "login": "ann@R", "kerberos_keytab": "/k", "kerberos_service_name": "kafka"}
+_LOGIN = {"sasl_mechanism": "OAUTHBEARER", "login": "id", "password": "s"}
+_OIDC = {**_LOGIN, "oidc_endpoint_url": "https://id/t", "oidc_ca": "/ca"}
+_FILES = {"ssl_ca": "/ca.pem", "ssl_certificate": _PEM, "ssl_private_key": "/key.pem", "ssl_key_password": "p"}
+_TOKENS = {"delegation_mechanism": "SCRAM-SHA-256", "delegation_max_lifetime_ms": 5}
+_METHOD = {"sasl.oauthbearer.method": "oidc"}
+
+
 @pytest.mark.parametrize(
-    ("fields", "expected"),
+    ("fields", "names", "more"),
     [
-        pytest.param({}, {}, id="servers-alone"),
-        pytest.param(
-            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "login": "ann", "password": "hunter2"},
-            {
-                "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "ann",
-                "sasl.password": "hunter2",
-            },
-            id="password",
-        ),
-        pytest.param(
-            {"sasl_mechanism": "GSSAPI", "login": "ann@R", "kerberos_keytab": "/k", "kerberos_service_name": "kafka"},
-            {
-                "sasl.mechanism": "GSSAPI", "sasl.kerberos.principal": "ann@R", "sasl.kerberos.keytab": "/k",
-                "sasl.kerberos.service.name": "kafka",
-            },
-            id="kerberos",
-        ),
-        pytest.param(
-            {
-                "sasl_mechanism": "OAUTHBEARER", "login": "id", "password": "s", "oidc_endpoint_url": "https://id/t",
-                "oidc_ca": "/ca",
-            },
-            {
-                "sasl.mechanism": "OAUTHBEARER",
-                "sasl.oauthbearer.method": "oidc",
-                "sasl.oauthbearer.client.id": "id",
-                "sasl.oauthbearer.client.secret": "s",
-                "sasl.oauthbearer.token.endpoint.url": "https://id/t",
-                "https.ca.location": "/ca",
-            },
-            id="identity-provider",
-        ),
-        pytest.param(
-            {
-                "ssl_ca": "/ca.pem", "ssl_certificate": _PEM, "ssl_private_key": "/key.pem", "ssl_key_password": "p",
-                "verify_host_names": False,
-            },
-            {
-                "ssl.ca.location": "/ca.pem",
-                "ssl.certificate.pem": _PEM,
-                "ssl.key.location": "/key.pem",
-                "ssl.key.password": "p",
-                "ssl.endpoint.identification.algorithm": "none",
-            },
-            id="paths-and-texts",
-        ),
-        pytest.param(
-            {"delegation_mechanism": "SCRAM-SHA-256", "delegation_max_lifetime_ms": 5},
-            {"delegation.token.mechanism": "SCRAM-SHA-256", "delegation.token.max.lifetime.ms": 5}, id="tokens",
-        ),
-        pytest.param({"librdkafka": '{"client.id": "copy"}'}, {"client.id": "copy"}, id="further-as-text"),
-        pytest.param(
-            {"librdkafka": {"client.id": "copy"}, "debug": None, "socket.timeout.ms": 5},
-            {"client.id": "copy", "socket.timeout.ms": 5}, id="further",
-        ),
-        pytest.param({"sasl_mechanism": "", "ssl_ca": None, "verify_host_names": True}, {}, id="empty-fields"),
+        ({}, "", {}),
+        ({"security_protocol": "SASL_SSL"}, "security.protocol", {}),
+        (_PASSWORD, "sasl.mechanism sasl.username sasl.password", {}),
+        (_KERBEROS, "sasl.mechanism sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.service.name", {}),
+        (_OIDC, "sasl.mechanism {0}.client.id {0}.client.secret {0}.token.endpoint.url https.ca.location", _METHOD),
+        (_FILES, "ssl.ca.location ssl.certificate.pem ssl.key.location ssl.key.password", {}),
+        (_TOKENS, "delegation.token.mechanism delegation.token.max.lifetime.ms", {}),
+        ({"verify_host_names": False}, "", {"ssl.endpoint.identification.algorithm": "none"}),
+        ({"librdkafka": '{"client.id": "copy"}'}, "", {"client.id": "copy"}),
+        ({"librdkafka": {"client.id": "c"}, "socket.timeout.ms": 5}, "", {"client.id": "c", "socket.timeout.ms": 5}),
+        ({"debug": None, "sasl_mechanism": "", "ssl_ca": None, "verify_host_names": True}, "", {}),
     ],
-)  # fmt: skip
-def test_fields_stand_for_properties(fields: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert _extra(**fields) == {"bootstrap.servers": "b:9093", **expected}
+)
+def test_fields_stand_for_properties(fields: dict[str, Any], names: str, more: dict[str, Any]) -> None:
+    """Most for one each, with the same value."""
+    same = dict(zip(names.format("sasl.oauthbearer").split(), fields.values(), strict=False))
+
+    assert _extra(**fields) == {"bootstrap.servers": "b:9093", **same, **more}
 
 
 @pytest.mark.parametrize(

@@ -135,63 +135,28 @@ def request(
     )
 
 
+_READS = "The login of the source needs READ on {}"
+_WRITES = "The login of the target needs WRITE on {}"
+_BY_EXPRESSION = "concat(topic, '_copy')"
+
+
 @pytest.mark.parametrize(
     ("said", "asked", "needs"),
     [
-        pytest.param(
-            _TOPIC.format("orders"), request(), "The login of the source needs READ on topic 'orders'.", id="source",
-        ),
-        pytest.param(
-            _TOPIC.format(
-                "orders"
-            ), request(stream=True), "The login of the source needs READ on topic 'orders'.", id="stream"
-        ),
-        pytest.param(
-            _TOPIC.format("orders, returns"),
-            request(),
-            "The login of the source needs READ on topic 'orders'. The login of the source needs READ on topic "
-            "'returns'.",
-            id="two-topics",
-        ),
-        pytest.param(
-            _TOPIC.format("copy"),
-            request(),
-            "The login of the target needs WRITE on topic 'copy'. If it has that, it needs READ too: a Spark task "
-            "failed",
-            id="target",
-        ),
-        pytest.param(
-            _TOPIC.format("copy"),
-            request(is_retry=True),
-            "The login of the target needs WRITE on topic 'copy', and READ, since this is a retry",
-            id="read-back",
-        ),
-        pytest.param(
-            _TOPIC.format("copy"),
-            request(is_retry=True, provenance=None),
-            "The login of the target needs WRITE on topic 'copy'.",
-            id="nothing-is-read-back",
-        ),
-        pytest.param(
-            _TOPIC.format("orders_copy"),
-            request(topic_expr="concat(topic, '_copy')"),
-            "The login of the target needs WRITE on topic 'orders_copy'.",
-            id="target-by-expression",
-        ),
-        pytest.param(
-            _CLUSTER, request(), "The login of the target needs WRITE on topic 'copy'.", id="no-topic-to-write-to",
-        ),
-        pytest.param(
-            _CLUSTER, request(topic_expr="x"), "WRITE on every topic that target_topic_expr leads to",
-            id="none-by-expression",
-        ),
-        pytest.param(_GROUP, request(), "The login of the source needs READ on group 'mine'.", id="group"),
-        pytest.param(
-            _TOPIC.format("t"), None, "READ (if it is the source's) or WRITE (if it is the target's) on topic 't'",
-            id="unknown-job",
-        ),
+        (_TOPIC.format("orders"), request(), _READS.format("topic 'orders'.")),
+        (_TOPIC.format("orders"), request(stream=True), _READS.format("topic 'orders'.")),
+        (_TOPIC.format("orders, returns"), request(), "topic 'orders'. " + _READS.format("topic 'returns'.")),
+        (_TOPIC.format("copy"), request(), _WRITES.format("topic 'copy'. If it has that, it needs READ too: a Spark")),
+        (_TOPIC.format("copy"), request(is_retry=True), _WRITES.format("topic 'copy', and READ, since this is a")),
+        # Nothing is read back.
+        (_TOPIC.format("copy"), request(is_retry=True, provenance=None), _WRITES.format("topic 'copy'.")),
+        (_TOPIC.format("orders_copy"), request(topic_expr=_BY_EXPRESSION), _WRITES.format("topic 'orders_copy'.")),
+        (_CLUSTER, request(), _WRITES.format("topic 'copy'.")),
+        (_CLUSTER, request(topic_expr=_BY_EXPRESSION), "WRITE on every topic that target_topic_expr leads to"),
+        (_GROUP, request(), _READS.format("group 'mine'.")),
+        (_TOPIC.format("t"), None, "READ (if it is the source's) or WRITE (if it is the target's) on topic 't'"),
     ],
-)  # fmt: skip
+)
 def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, needs: str) -> None:
     """Kafka's client names the topic; whose login needs which operation on it follows from what the job was to do."""
     failure = find_cause(f"org.apache.spark.SparkException: Job aborted\nCaused by: {said}\n", asked)
