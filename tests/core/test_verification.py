@@ -65,7 +65,6 @@ def _report(first: tuple[int, ...] = (10, 10), second: tuple[int, int] = (4, 4),
     [
         pytest.param(_report(), _KEEP_ALL, id="every-offset"),
         pytest.param(_report((8, 8)), _KEEP_ALL, id="with-gaps"),
-        pytest.param(_report((0, 0)), _KEEP_ALL, id="nothing-but-gaps"),
         pytest.param(_report((10, 3, 7)), Transform(where="key is not null"), id="predicate"),
         pytest.param(_report((10, 3, 7)), Transform(window_start_ms=0), id="exact-window-start"),
         pytest.param(_report((10, 3, 7)), Transform(window_end_ms=9), id="exact-window-end"),
@@ -83,7 +82,6 @@ _FIRST, _SECOND = _report().ranges
 @pytest.mark.parametrize(
     ("report", "fragments"),
     [
-        pytest.param(_report((10, 9)), ["orders[0] 0 to 10: 10 read, only 9 written"], id="one-not-written"),
         pytest.param(_report((10, 9), duplicates=5), ["10 read, only 9 written"], id="whatever-is-there-twice"),
         pytest.param(_report((10, 9, 1)), ["only 9 written and 1 left out"], id="one-left-out-by-nothing"),
         pytest.param(_report((11, 11)), ["11 read and 11 written of at most 10"], id="more-read-than-there-can-be"),
@@ -94,11 +92,6 @@ _FIRST, _SECOND = _report().ranges
             _report(ranges=(_FIRST, _SECOND, RangeReport(OffsetRange("orders", 3, 0, 1), 1, 1))),
             ["orders[3] 0 to 1: in the report, not in the plan"],
             id="a-range-nobody-planned",
-        ),
-        pytest.param(
-            _report(ranges=(RangeReport(OffsetRange("orders", 0, 0, 9), 9, 9), _SECOND)),
-            ["orders[0] 0 to 10: not in the report", "orders[0] 0 to 9: in the report, not in the plan"],
-            id="a-shorter-range",
         ),
         # Two accounts of one range are no proof, in either order, not even if they agree.
         pytest.param(
@@ -125,19 +118,6 @@ def test_refuses_a_report_that_does_not_match_the_plan(report: JobReport, fragme
 
 
 @pytest.mark.parametrize(
-    ("first", "fragment"),
-    [
-        pytest.param((9, 10), "10 written", id="more-written-than-read"),
-        pytest.param((10, 3, 6), "only 3 written and 6 left out", id="one-neither-written-nor-left-out"),
-    ],
-)
-def test_a_predicate_excuses_only_what_it_drops(first: tuple[int, int], fragment: str) -> None:
-    """Impossible counts stay impossible with ``where``."""
-    with pytest.raises(DeliveryError, match=fragment):
-        check_delivery(_report(first), _PLAN, _RUN, Transform(where="true"))
-
-
-@pytest.mark.parametrize(
     ("changes", "fragment"),
     [
         pytest.param({"run_id": "other"}, "got run 'other'", id="another-run"),
@@ -157,7 +137,6 @@ _HEADERS, _NO_HEADERS = replace(_KEEP_ALL, provenance="headers"), replace(_KEEP_
     ("changes", "transform", "fragments"),
     [
         pytest.param({"duplicates": 1_200}, _HEADERS, ["1,200 records", "more than once"], id="counted"),
-        pytest.param({"duplicates": 3, "failed_tasks": 2}, _HEADERS, ["3 records"], id="counted-after-lost-tasks"),
         pytest.param(
             {"failed_tasks": 2},
             _NO_HEADERS,
@@ -250,19 +229,6 @@ def test_the_result_of_a_run_is_as_documented() -> None:
         "warnings": ["mind this", "the job says", "look here"],
     }
     assert json.loads(json.dumps(result)) == result
-
-
-def test_the_result_of_an_empty_plan_is_a_report_of_zeros() -> None:
-    """The same keys as after a run, so that what follows needs no case for it; and no Spark was there."""
-    plan = replace(_PLAN, ranges=OffsetRanges.parse(["orders:1:7:7"]))
-    result = result_of_empty_plan(plan, _RUN)
-
-    assert result.keys() == result_of_run(_report(), _PLAN).keys()
-    assert [result[key] for key in ("records_read", "records_written", "gaps", "seconds")] == [0, 0, 0, 0]
-    assert [r["partition"] for r in result["ranges"]] == [1]
-    assert result["target_topics"] == ["copy"]
-    assert result["application_id"] == ""
-    assert result["run_id"] == _RUN
 
 
 @pytest.mark.parametrize("result_of", [result_of_empty_plan, partial(result_of_plan, transform=_KEEP_ALL)])

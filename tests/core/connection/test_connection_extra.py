@@ -27,16 +27,9 @@ def test_two_names_of_one_setting() -> None:
         ConnectionExtra("c", {"a": "hunter2"}).take_or_jaas("a", in_jaas="other")
 
 
-@pytest.mark.parametrize("value", [["x"], {"x": 1}])
-def test_a_value_that_is_no_text(value: object) -> None:
-    with pytest.raises(ConnectionConfigError, match="must have a text for a; got a"):
-        ConnectionExtra("c", {"a": value}).take("a")
-
-
 @pytest.mark.parametrize(
     "pasted",
     [
-        pytest.param(_PEM, id="as-it-is"),
         pytest.param(_PEM.replace("\n", "\\n"), id="line-ends-spelt-out"),
         pytest.param(_PEM.replace("\n", ""), id="line-ends-lost"),
         pytest.param(_PEM.replace("\n", " "), id="line-ends-are-blanks"),

@@ -25,16 +25,10 @@ def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
     [
         pytest.param(f"{_MODULE} required;", {}, id="no-options"),
         pytest.param(
-            f'  {_MODULE}\n  required\n  username="ann"\n  password=secret ;\n',
-            {"username": "ann", "password": "secret"}, id="lines",
-        ),
-        pytest.param(
             f"{_MODULE} optional useKeyTab=true keyTab='/etc/a b.keytab';",
             {"useKeyTab": "true", "keyTab": "/etc/a b.keytab"}, id="single-quotes",
         ),
-        pytest.param(f"{_MODULE} Required a=b;", {"a": "b"}, id="flag-in-any-case"),
         pytest.param(rf'{_MODULE} required password="a\"b\\c\101\n";', {"password": 'a"b\\cA\n'}, id="escapes"),
-        pytest.param(f'{_MODULE} required password="; x=\'y\'";', {"password": "; x='y'"}, id="signs-in-quotes"),
     ],
 )  # fmt: skip
 def test_reads_as_java_does(text: str, options: dict[str, str]) -> None:
@@ -46,13 +40,10 @@ def test_reads_as_java_does(text: str, options: dict[str, str]) -> None:
     "text",
     [
         pytest.param("", id="nothing"),
-        pytest.param(f"{_MODULE} required", id="no-semicolon"),
         pytest.param(f"{_MODULE} needed;", id="no-flag"),
         pytest.param(f'{_MODULE} required password="hunter2;', id="open-quote"),
-        pytest.param(f"{_MODULE} required password=9hunter2;", id="unquoted-number"),
         pytest.param(f"{_MODULE} required password;", id="no-value"),
         pytest.param(f"{_MODULE} required a=b a=c;", id="twice"),
-        pytest.param(f"{_MODULE} required; {_MODULE} required;", id="two-modules"),
     ],
 )
 def test_refuses_what_java_refuses_and_shows_no_secret(text: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
-from airflow_provider_kafka_spark.core.connection.oidc import ALLOWED_URLS, OidcLogin
+from airflow_provider_kafka_spark.core.connection.oidc import OidcLogin
 from airflow_provider_kafka_spark.core.connection.sasl import parse_sasl
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from tests.core.refusals import refuses
@@ -70,11 +70,6 @@ def test_for_both_clients() -> None:
     assert both.secrets == ("hunter2", both.java["sasl.jaas.config"])
 
 
-def test_the_jvm_must_allow_the_endpoint() -> None:
-    """Newer Java clients ask none that they were not started with."""
-    assert _LOGIN.properties(LoginFiles()).system_properties == {ALLOWED_URLS: _URL}
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -82,10 +77,6 @@ def test_the_jvm_must_allow_the_endpoint() -> None:
         pytest.param(
             {"sasl.oauthbearer.token.endpoint.url": None, "sasl.oauthbearer.client.secret": ""},
             "needs sasl.oauthbearer.token.endpoint.url and sasl.oauthbearer.client.secret", id="incomplete",
-        ),
-        pytest.param(
-            {"sasl.oauthbearer.token.endpoint.url": "id.example.com"}, "'https://id.example.com/token'",
-            id="no-address",
         ),
         pytest.param(
             {"sasl.oauthbearer.token.endpoint.url": "https://u:hunter2@id.example.com/t"}, "'@' (U+0040)",
@@ -102,15 +93,6 @@ def test_the_jvm_must_allow_the_endpoint() -> None:
         ),
         pytest.param({"enable.sasl.oauthbearer.unsecure.jwt": True}, "unsigned tokens are not", id="unsecured"),
         pytest.param({"sasl.login.callback.handler.class": "my.Code"}, "names code", id="handler"),
-        pytest.param({"sasl.oauthbearer.extensions": "cluster"}, "'name=value,name=value'", id="extensions"),
-        pytest.param(
-            {"https.ca.location": "/a", "https.ca.pem": "-----BEGIN"}, "both https.ca.location and https.ca.pem",
-            id="two-authorities",
-        ),
-        pytest.param(
-            {"sasl.jaas.config": f'{_MODULE} required clientId="another";'},
-            "sasl.oauthbearer.client.id and sasl.jaas.config to different values", id="contradiction",
-        ),
     ],
 )  # fmt: skip
 def test_refuses_what_is_incomplete_or_only_one_clients(change: dict[str, Any], words: str) -> None:

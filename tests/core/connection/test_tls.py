@@ -26,19 +26,9 @@ def _parse(**properties: Any) -> Tls:
         pytest.param({}, {}, id="the-machines-trust"),
         pytest.param({"ssl__ca__location": "probe"}, {}, id="probed"),
         pytest.param(
-            {"ssl__ca__location": "/ca"}, {"ca_certificates": PemSource("ssl.ca.location", location="/ca")},
-            id="ca-file",
-        ),
-        pytest.param({"ssl__ca__pem": _PEM}, {"ca_certificates": PemSource("ssl.ca.pem", pem=_PEM)}, id="ca-text"),
-        pytest.param(
             {"ssl__truststore__type": "PEM", "ssl__truststore__certificates": _PEM},
             {"ca_certificates": PemSource("ssl.truststore.certificates", pem=_PEM)},
             id="java-ca-text",
-        ),
-        pytest.param(
-            {"ssl__truststore__location": "/t", "ssl__truststore__type": "pkcs12", "ssl__truststore__password": "p"},
-            {"trust_store": StoreSource("ssl.truststore", "/t", "p")},
-            id="java-store",
         ),
         pytest.param(
             {"ssl__certificate__location": "/c", "ssl__key__pem": _PEM, "ssl__key__password": "p"},
@@ -60,7 +50,6 @@ def _parse(**properties: Any) -> Tls:
         pytest.param(
             {"ssl__endpoint__identification__algorithm": ""}, {"check_host_names": False}, id="java-host-names",
         ),
-        pytest.param({"enable__ssl__certificate__verification": True}, {}, id="verification"),
         pytest.param(
             {"ssl__providers": "default,legacy"}, {"worker": {"ssl.providers": "default,legacy"}}, id="worker-only",
         ),
@@ -92,15 +81,8 @@ def test_both_clients_names_are_read(properties: dict[str, Any], expected: dict[
             "PEM, PKCS12, JKS for ssl.keystore.type; got 'BKS'", id="store-type",
         ),
         pytest.param({"ssl__endpoint__identification__algorithm": "http"}, "'https' or 'none'", id="algorithm"),
-        pytest.param(
-            {"enable__ssl__certificate__verification": False}, "Java verifies every certificate", id="no-verification",
-        ),
         pytest.param({"enable__ssl__certificate__verification": "x"}, "Java verifies every certificate", id="no-flag"),
-        pytest.param(
-            {"ssl__crl__location": "/crl"}, "'ssl.crl.location', which has no counterpart", id="revocation-list",
-        ),
         pytest.param({"ssl__cipher__suites": "x"}, "OpenSSL's names of ciphers", id="ciphers"),
-        pytest.param({"ssl__engine__location": "x"}, "OpenSSL's engine", id="engine"),
         pytest.param({"ssl__engine__factory__class": "x"}, "names code", id="code"),
     ],
 )  # fmt: skip

@@ -60,7 +60,7 @@ def test_two_files_of_one_name_cannot_travel() -> None:
         _ = JobCredentials(both, both, by_name=True).files
 
 
-@pytest.mark.parametrize("name", ["spark.keytab", "request.json", "kafka-logins.properties"])
+@pytest.mark.parametrize("name", ["spark.keytab", "kafka-logins.properties"])
 def test_a_file_cannot_have_the_name_of_one_of_the_jobs_own(name: str) -> None:
     """Both lie in one folder: the one would not be written, or be taken for the other."""
     path = f"/etc/kafka/{name}"
@@ -71,13 +71,3 @@ def test_a_file_cannot_have_the_name_of_one_of_the_jobs_own(name: str) -> None:
         _ = JobCredentials(store("here", path), config("there"), by_name=True).files
 
     assert JobCredentials(store("here", path), config("there")).files == ()
-
-
-def test_a_jvm_serves_both_logins() -> None:
-    """Where both have something to say about one of its properties, it gets both."""
-    logins = JobCredentials(config("here", allowed="https://a/token"), config("there", allowed="https://b/token"))
-    same = JobCredentials(config("here", allowed="https://a/token"), config("there", allowed="https://a/token"))
-
-    assert logins.system_properties == {_ALLOWED: "https://a/token,https://b/token"}
-    assert same.system_properties == {_ALLOWED: "https://a/token"}
-    assert JobCredentials(config("here"), config("there")).system_properties == {}

@@ -10,7 +10,6 @@ from airflow_provider_kafka_spark.core.handoff.paths import absolute_paths
 @pytest.mark.parametrize(
     ("option", "given", "expected"),
     [
-        pytest.param("jars", "a.jar", "/w/a.jar", id="relative"),
         pytest.param("jars", "/a.jar,b.jar", "/a.jar,/w/b.jar", id="several"),
         pytest.param("archives", "env.tar.gz#env", "/w/env.tar.gz#env", id="alias"),
         pytest.param("files", "s3a://b/x,local:/opt/y,file:///z", "s3a://b/x,local:/opt/y,file:///z", id="uris"),

@@ -33,18 +33,11 @@ def test_secrets_are_referred_to(name: str) -> None:
     assert secrets == {f"sink.{name}": "s3cret"}
 
 
-@pytest.mark.parametrize("value", ["${file:/etc/passwd:root}", "a${b", "${env:HOME}"])
+@pytest.mark.parametrize("value", ["${file:/etc/passwd:root}", "a${b"])
 def test_no_option_refers_to_a_file_of_its_own(value: str) -> None:
     """Kafka's clients would resolve it, as they resolve ours: into the log, or into the other cluster."""
     with pytest.raises(OptionError, match=r"kafka\.client\.id must be a plain value"):
         by_reference({**PLAIN, "kafka.ssl.key.password": "s3cret", "kafka.client.id": value}, "/f", "source")
-
-
-def test_what_is_not_secret_stays() -> None:
-    assert by_reference({**PLAIN, "kafka.ssl.key.password": ""}, "f", "source") == (
-        {**PLAIN, "kafka.ssl.key.password": ""},
-        {},
-    )
 
 
 def test_what_is_referred_to_reads_back() -> None:
@@ -57,7 +50,7 @@ def test_what_is_referred_to_reads_back() -> None:
     assert given.items() <= found.items()
 
 
-@pytest.mark.parametrize("value", ["${file:f:absent}", "${env:HOME}", "${file:f}", "$", ""])
+@pytest.mark.parametrize("value", ["${file:f:absent}", "${env:HOME}", ""])
 def test_what_cannot_be_found_stays(value: str) -> None:
     """Kafka's clients fail at it themselves."""
     assert dereferenced({"kafka.x": value}, lambda _: {}) == {"kafka.x": value}

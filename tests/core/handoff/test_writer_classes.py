@@ -10,8 +10,6 @@ _SOURCES = {"a/A.java": "class A {}", "a/B.java": "class B {}"}
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param({**_SOURCES, "a/A.java": "class A { }"}, id="text"),
-        pytest.param({"a/A.java": "class A {}"}, id="one-less"),
         pytest.param({"a/A.java": "class A {}", "b/B.java": "class B {}"}, id="path"),
         pytest.param({"a/A.java": "class A {}a/B.java", "": "class B {}"}, id="shifted"),
     ],

@@ -57,20 +57,15 @@ def test_offsets_read_back(offsets: Offsets) -> None:
         pytest.param({}, {}, [], id="the-same"),
         pytest.param({"provenance": "segments"}, {}, ["provenance must stay 'segments'; got 'headers'"], id="one"),
         pytest.param(
-            {"provenance": None},
-            {"delivery": "at_least_once"},
-            [
-                "provenance must stay None; got 'headers'",
-                "delivery must stay 'exactly_once'; got 'at_least_once'",
-            ],
-            id="progress-that-would-be-lost",
+            {"provenance": None}, {"provenance": None, "delivery": "at_least_once"},
+            ["delivery must stay 'exactly_once'; got 'at_least_once'"], id="progress-that-would-be-lost",
         ),
         pytest.param({}, {"delivery": "at_least_once"}, [], id="the-target-is-read-back"),
         pytest.param(
-            {"provenance": None, "delivery": "at_least_once"}, {"provenance": None}, [], id="there-is-no-progress"
+            {"provenance": None, "delivery": "at_least_once"}, {"provenance": None}, [], id="there-is-no-progress",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_must_not_change_within_a_batch(begun: dict[str, Any], now: dict[str, Any], changes: list[str]) -> None:
     """The delivery only where its progress is all that is known of the batch."""
     assert replace(_FORM, **begun).changes(replace(_FORM, **now)) == changes
@@ -101,8 +96,6 @@ def test_any_beginning_of_a_file_is_damaged(text: str, read: Callable[[str, str]
     [
         pytest.param({"version": 1}, "must be of version 2; got 1", id="version"),
         pytest.param({"more": 1}, "unknown keys ['more']", id="unknown-key"),
-        pytest.param({"starting": {"orders": {"0": -1}}}, "got -1", id="starting-negative"),
-        pytest.param({"stream_id": "x" * 16}, "stream_id", id="stream-id-not-hexadecimal"),
         pytest.param({"stream_id": "0123456789abcdef" * 9}, "stream_id", id="stream-id-too-long"),
     ],
 )
@@ -114,13 +107,6 @@ def test_a_record_of_another_version_or_shape_is_refused(change: dict[str, Any],
     assert len(str(raised.value)) < 800
 
 
-@pytest.mark.parametrize("text", ["[]", "null"])
-def test_json_that_is_no_record_is_damaged(text: str) -> None:
-    """Whole JSON of something else is no record."""
-    with pytest.raises(CheckpointError, match="do not make sense"):
-        StreamManifest.from_json(text, "stream.json")
-
-
 def test_reads_a_batch_as_spark_writes_it() -> None:
     """The ends of each partition, and when the driver planned it."""
     assert Batch.parse(_OFFSETS_FILE, 3, "offsets/3") == Batch(3, _offsets(orders0=23, orders1=7), 1_795_165_200_000)
@@ -129,17 +115,12 @@ def test_reads_a_batch_as_spark_writes_it() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        pytest.param("", "must begin with 'v1'; got ''", id="empty"),
         pytest.param(_OFFSETS_FILE.replace("v1", "v2", 1), "got 'v2'. It is cut off, damaged", id="version"),
         pytest.param(f'{_OFFSETS_FILE}\n{{"o":{{"0":1}}}}', "of one source are two lines; got 3", id="two-sources"),
-        pytest.param(f"v1\n{_METADATA}\n-", "do not make sense", id="source-without-offsets"),
         pytest.param(f"v1\n{_METADATA}\n" + "[" * 100_000, "do not make sense", id="offsets-too-deep"),
         pytest.param('v1\n{}\n{"o":{"0":1}}', "batchTimestampMs", id="no-timestamp"),
-        pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":-1}}}}', "9223372036854775807; got -1", id="negative"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{"0":{10**3999}}}}}', "got 1000000", id="offset-of-4000-digits"),
         pytest.param(f'v1\n{_METADATA}\n{{"o":{{" 1_0":1}}}}', "as '0'; got ' 1_0'", id="partition-not-plain"),
-        pytest.param('v1\n{"batchTimestampMs":NaN}\n{}', "batchTimestampMs must be", id="timestamp-nan"),
-        pytest.param(f'v1\n{_METADATA}\n{{"or ders":{{"0":1}}}}', "do not make sense", id="no-topic"),
     ],
 )
 def test_refuses_what_is_no_batch(text: str, says: str) -> None:
@@ -181,25 +162,17 @@ def test_refuses_half_the_id_of_a_query(text: str) -> None:
     ("checkpoint", "expected"),
     [
         pytest.param(Checkpoint(0, _MANIFEST), _offsets(orders0=5), id="never-started"),
-        pytest.param(Checkpoint(0, None), {}, id="sparks-own-never-started"),
         pytest.param(Checkpoint(0, _MANIFEST, initial=_offsets(orders0=6)), _offsets(orders0=6), id="began"),
         pytest.param(
-            Checkpoint(0, _MANIFEST, uncommitted=Batch(0, _offsets(orders0=9), 1)),
-            _offsets(orders0=5),
+            Checkpoint(0, _MANIFEST, uncommitted=Batch(0, _offsets(orders0=9), 1)), _offsets(orders0=5),
             id="a-batch-without-its-commit-is-not-finished",
         ),
         pytest.param(
-            Checkpoint(0, _MANIFEST, Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12), 2)),
-            _offsets(orders0=9),
-            id="committed",
-        ),
-        pytest.param(
-            Checkpoint(0, _MANIFEST, Batch(3, _offsets(orders1=9), 1)),
-            _offsets(orders0=5, orders1=9),
-            id="a-partition-that-no-batch-had-stands-where-it-began",
+            Checkpoint(0, _MANIFEST, Batch(3, _offsets(orders1=9), 1), Batch(4, _offsets(orders0=12), 2)),
+            _offsets(orders0=5, orders1=9), id="a-partition-that-no-batch-had-stands-where-it-began",
         ),
     ],
-)
+)  # fmt: skip
 def test_finished_is_what_is_committed(checkpoint: Checkpoint, expected: Offsets) -> None:
     """A batch counts from its commit on; before the first, the stream stands where it began."""
     assert checkpoint.finished == expected
@@ -208,24 +181,14 @@ def test_finished_is_what_is_committed(checkpoint: Checkpoint, expected: Offsets
 @pytest.mark.parametrize(
     ("finished", "ends", "expected"),
     [
-        pytest.param(_offsets(o0=5), _offsets(o0=9), ["o:0:5:9"], id="one"),
         pytest.param(_offsets(o0=5, o1=7), _offsets(o0=5, o1=9), ["o:1:7:9"], id="without-the-empty"),
         pytest.param(_offsets(o0=5), _offsets(o0=5, o1=3), ["o:1:0:3"], id="a-new-partition-from-its-beginning"),
         pytest.param(_offsets(o0=5), _offsets(o0=3), [], id="never-backwards"),
-        pytest.param({}, {}, [], id="nothing"),
     ],
 )
 def test_a_batch_reads_from_where_others_finished(finished: Offsets, ends: Offsets, expected: list[str]) -> None:
     """Spark's rule: from the ends of the batch before, and from 0 in a partition that is new."""
     assert batch_ranges(finished, ends).format() == expected
-
-
-def test_unfinished_is_what_the_uncommitted_batch_reads() -> None:
-    """Exactly its offsets, so that they can be finished."""
-    committed, batch = Batch(3, _offsets(orders0=9), 1), Batch(4, _offsets(orders0=12, orders1=2), 2)
-
-    assert Checkpoint(0, _MANIFEST, committed).uncommitted_ranges.format() == []
-    assert Checkpoint(0, _MANIFEST, committed, batch).uncommitted_ranges.format() == ["orders:0:9:12", "orders:1:0:2"]
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Binding)])
@@ -258,7 +221,6 @@ def test_a_lock_reads_back(lock: Lock) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("[1, 2, 3]", id="list"),
         pytest.param('{"owner": "a", "application_id": "b", "beat": 1, "more": 1}', id="unknown-key"),
         pytest.param("[" * 100_000, id="too-deep"),
     ],

@@ -71,18 +71,11 @@ def _first(until: int = 10, read: int = 10, written: int = 10, start: int = 0) -
     [
         pytest.param(_report(), _offsets(10, 7), _KEEP_ALL, id="to-the-planned-ends"),
         pytest.param(_report(_first(12, 12, 12), _BOTH[1]), _offsets(12, 7), _KEEP_ALL, id="beyond-them"),
-        pytest.param(_report(_first(10, 8, 8), _BOTH[1]), _offsets(10, 7), _KEEP_ALL, id="with-gaps"),
         pytest.param(
             _report(replace(_first(10, 10, 3), records_skipped=7), _BOTH[1]),
             _offsets(10, 7),
             Transform(where="x"),
             id="predicate",
-        ),
-        pytest.param(
-            _report(*_BOTH, RangeReport(OffsetRange("orders", 2, 0, 5), 5, 5)),
-            _offsets(10, 7, 5),
-            _KEEP_ALL,
-            id="partition-added",
         ),
         pytest.param(_report(), _offsets(10, 3), _KEEP_ALL, id="aged-out-up-to-an-idle-partitions-end"),
     ],
@@ -103,14 +96,7 @@ def test_passes_a_report_that_proves_delivery(
         ),
         pytest.param(_report(_first(10, 9, 9, start=1), _BOTH[1]), (10, 7), "went from 1 to 10", id="began-too-late"),
         pytest.param(_report(), (9, 7), "orders[0]: reported up to 10, committed up to 9", id="not-all-committed"),
-        pytest.param(_report(), (11, 7), "orders[0]: reported up to 10, committed up to 11", id="more-committed"),
         pytest.param(_report(), (10, 8), "orders[1]: reported up to 7, committed up to 8", id="idle-one-committed"),
-        pytest.param(
-            _report(*_BOTH, RangeReport(OffsetRange("orders", 2, 0, 5), 5, 5)),
-            (10, 7),
-            "orders[2]: reported up to 5, committed up to 0",
-            id="added-and-not-committed",
-        ),
         pytest.param(_report(*_BOTH, _BOTH[1]), (10, 7), "a partition is reported more than once", id="reported-twice"),
         pytest.param(
             _report(failure=JobFailure("JobFailedError", "no disk")),
@@ -124,8 +110,6 @@ def test_passes_a_report_that_proves_delivery(
             "the batches make 9 read and 10 written",
             id="batches-read",
         ),
-        # The rules of the counts of a range are those of a copy.
-        pytest.param(_report(_first(10, 10, 9), _BOTH[1]), (10, 7), "10 read, only 9 written", id="not-all-written"),
     ],
 )
 def test_names_what_falls_short(report: JobReport, finished: tuple[int, ...], says: str) -> None:
@@ -217,12 +201,6 @@ def test_the_result_has_all_of_a_run() -> None:
         "seconds": 12.346,
         "warnings": ["mind this", "the job says", "and this"],
     }
-
-
-@pytest.mark.parametrize("committed", [None, {}], ids=["no-group", "a-group-that-was-there-already"])
-def test_the_result_distinguishes_no_group_from_nothing_to_commit(committed: Any) -> None:
-    """Nothing was committed in both cases, for different reasons."""
-    assert result_of_stream(_report(), _PLAN, _stream_plan(), {}, committed)["group_committed"] == committed
 
 
 def test_a_run_without_work_has_a_result_of_the_same_shape() -> None:
