@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from airflow_provider_kafka_spark.core.bounds import (
     SMALLEST_EPOCH_MS,
     AtOffset,
-    AtTimestamp,
     Bound,
     Earliest,
     Latest,
@@ -34,7 +33,6 @@ _MOMENT_MS = 1_795_165_200_000
     ("value", "epoch_ms"),
     [
         pytest.param("2026-11-20T09:00:00z", _MOMENT_MS, id="iso-small-z"),
-        pytest.param("2026-11-20 09:00:00+00:00", _MOMENT_MS, id="iso-with-blank-as-airflow-prints"),
         pytest.param(_MOMENT_MS, _MOMENT_MS, id="epoch-ms"),
         pytest.param(str(_MOMENT_MS), _MOMENT_MS, id="epoch-ms-as-text"),
         # A number that might be in seconds has a narrower range than a moment in words.
@@ -74,13 +72,9 @@ def test_a_shown_moment_reads_back(epoch_ms: int) -> None:
     [
         pytest.param(datetime(2026, 11, 20), ["must have a time zone", "naive"], id="naive-datetime"),
         pytest.param(1_795_165_200, ["milliseconds", "1795165200", "seconds; multiply by 1000"], id="seconds"),
-        pytest.param("-2", ["milliseconds", "-2"], id="minus-two-as-text"),
         pytest.param(10**14 + 1, ["microseconds; divide by 1000"], id="just-above-the-largest"),
-        pytest.param("9" * 5000, ["ISO 8601"], id="thousands-of-digits"),
         pytest.param(True, ["of type bool"], id="boolean"),
-        pytest.param(None, ["got None", "NoneType"], id="null"),
         pytest.param("yesterday", ["ISO 8601", "'yesterday'"], id="word"),
-        pytest.param("None", ["data interval", "CronDataIntervalTimetable"], id="template-without-a-value"),
         pytest.param("", ["ISO 8601", "data interval", "CronDataIntervalTimetable"], id="empty-text"),
         pytest.param(
             "\u0661\u0667\u0669\u0665\u0661\u0666\u0665\u0662\u0660\u0660\u0660\u0660\u0660",
@@ -102,7 +96,6 @@ def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
     [
         pytest.param("1969-12-31T23:59:59.999Z", id="minus-one-is-latest"),
         pytest.param("5138-11-16T09:46:40.001Z", id="one-millisecond-too-late"),
-        pytest.param(datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), id="first-datetime"),
     ],
 )
 def test_refuses_a_moment_before_1970_or_after_5138(value: object) -> None:
@@ -179,24 +172,15 @@ _REFUSED = [
     pytest.param("earliest", "end", ["ending_offsets='earliest' would copy nothing", "'latest'"], id="end-at-earliest"),
     pytest.param({"o": {"0": -1}}, "start", ["-2 for the earliest", "o[0]", "got -1"], id="start-at-minus-one"),
     pytest.param({"o": {"0": -2}}, "end", ["-1 for the latest", "o[0]", "got -2"], id="end-at-minus-two"),
-    pytest.param({"o": {"0": -3}}, "start", ["got -3"], id="minus-three"),
-    pytest.param({"o": {"0": None}}, "start", ["got None", "Spark would read null as 0"], id="null-offset"),
     pytest.param({"o": {"0": "23"}}, "start", ["got '23' of type str"], id="offset-as-text"),
-    pytest.param({"o": {"0": True}}, "start", ["got True of type bool"], id="boolean-offset"),
     pytest.param({"o": {"x": 1}}, "start", ["partitions by number", "'x'", "'o'"], id="partition-as-word"),
-    pytest.param({"o": {-1: 1}}, "start", ["partitions by number"], id="negative-partition-number"),
     pytest.param({"o": {"topic_id": 7}}, "start", ["partitions by number", "'topic_id'"], id="number-as-topic-id"),
-    pytest.param({"o": {True: 1}}, "start", ["partitions by number", "True"], id="boolean-partition"),
     pytest.param({"o": {"\u0661": 1}}, "start", ["partitions by number"], id="arabic-partition"),
     pytest.param({"o": {"0": 1, 0: 2}}, "start", ["o[0] twice"], id="partition-as-text-and-number"),
-    pytest.param('{"o": {"0": 1, "0": 2}}', "end", ["names ['0'] twice", "ending_offsets"], id="json-partition-twice"),
     pytest.param({"o": 5}, "start", ["offsets by partition", "got 5 for topic 'o'"], id="no-partitions"),
-    pytest.param({}, "start", ["starting_offsets must be 'earliest' or offsets", "{}"], id="empty-dict"),
     pytest.param(None, "end", ["ending_offsets must be 'latest' or offsets", "None"], id="null"),
     pytest.param("erliest", "start", ["'earliest'", "'erliest'", "not JSON"], id="misspelt"),
-    pytest.param('{"o": {"0": ' + "9" * 5000 + "}}", "start", ["not JSON"], id="json-thousands-of-digits"),
     pytest.param("[" * 100_000, "start", ["not JSON"], id="json-too-deep"),
-    pytest.param("[1]", "start", ["offsets such as"], id="json-list"),
 ]
 
 
@@ -228,7 +212,6 @@ def test_a_partition_without_a_bound_is_an_error() -> None:
     ("value", "expected"),
     [
         pytest.param(" Latest\n", Latest(), id="latest-as-spark-without-regard-to-case"),
-        pytest.param("2026-11-20T09:00:00Z", AtTimestamp(_MOMENT_MS), id="moment"),
         pytest.param(' {"any": {"7": 0}} ', AtOffset(0), id="offset-as-json"),
         pytest.param(Bound.everywhere(AtOffset(3)), AtOffset(3), id="parsed-already"),
     ],
@@ -242,7 +225,6 @@ def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> N
     ("value", "fragments"),
     [
         pytest.param(None, ["'earliest', 'latest', offsets such as", "got None"], id="null"),
-        pytest.param("erliest", ["got 'erliest'", "ISO 8601"], id="misspelt"),
         pytest.param({}, ["offsets such as", "got {}"], id="empty-dict"),
     ],
 )

@@ -28,21 +28,14 @@ _MALFORMED = [
     pytest.param({"pattern": "a", "assign": {"a": [0]}}, ["got topic_pattern and assign"], id="pattern-and-assign"),
     pytest.param({"topics": "orders"}, ["list of names", "['orders']", "'orders'"], id="topics-as-text"),
     pytest.param({"topics": []}, ["list of names", "[]"], id="no-topics"),
-    pytest.param({"topics": {"a": [0]}}, ["list of names"], id="topics-as-dict"),
     pytest.param({"topics": ["a", "b", "a"]}, ["got ['a'] twice"], id="topic-twice"),
-    pytest.param({"topics": ["a", None]}, ["topic name", "None"], id="topic-null"),
-    pytest.param({"topics": ["a,b"]}, ["topic name", "'a,b'"], id="topics-joined-by-a-comma"),
     pytest.param({"topics": ["orders.*"]}, ["topic name", "'orders.*'"], id="pattern-given-as-topic"),
     pytest.param({"pattern": "orders("}, ["topic_pattern", "regular expression", "'orders('"], id="pattern-broken"),
     pytest.param({"pattern": 5}, ["topic_pattern", "5"], id="pattern-as-number"),
     pytest.param({"pattern": "(?!old)orders"}, ["RE2", "no look-ahead"], id="pattern-with-look-ahead"),
-    pytest.param({"pattern": "(a)\\1"}, ["RE2", "no back references"], id="pattern-with-back-reference"),
-    pytest.param({"pattern": "\ud800"}, ["regular expression"], id="pattern-of-half-a-character"),
     pytest.param({"pattern": "((a{30}){30}){30}"}, ["regular expression"], id="pattern-of-27000-letters"),
     pytest.param({"pattern": "a" * 1_001}, ["at most 1,000 characters", "got 1,001"], id="pattern-too-long"),
-    pytest.param({"pattern": b"orders"}, ["topic_pattern", "regular expression"], id="pattern-as-bytes"),
     pytest.param({"assign": {}}, ["assign must map", "{}"], id="assign-empty"),
-    pytest.param({"assign": ["a"]}, ["assign must map", "['a']"], id="assign-as-list"),
     pytest.param({"assign": {"a": []}}, ["list partitions", "[]", "'a'"], id="assign-no-partitions"),
     pytest.param({"assign": {"a": "0"}}, ["list partitions", "'0'"], id="assign-text"),
     pytest.param({"assign": {"a": ["0"]}}, ["partition must be an integer", "'0'"], id="assign-partition-as-text"),
@@ -62,10 +55,8 @@ def test_refuses_a_malformed_selection(given: dict[str, Any], fragments: list[st
     ("pattern", "expected"),
     [
         pytest.param("orders", ("orders",), id="whole-name-only"),
-        pytest.param("orders.*", ("orders", "orders-dlq", "orders.eu"), id="with-a-tail"),
         pytest.param("orders|stock", ("orders", "stock"), id="alternatives-are-whole-too"),
         pytest.param(".*", ("orders", "orders-dlq", "orders.eu", "stock"), id="not-internal-topics"),
-        pytest.param("(?i)STOCK", ("stock",), id="flags"),
     ],
 )
 def test_a_pattern_matches_whole_names(pattern: str, expected: tuple[str, ...]) -> None:
@@ -75,15 +66,9 @@ def test_a_pattern_matches_whole_names(pattern: str, expected: tuple[str, ...]) 
     assert Selection(pattern=pattern).topic_names(existing) == expected
 
 
-def test_an_internal_topic_can_be_named() -> None:
-    """Only a pattern leaves internal topics out."""
-    assert Selection(topics=["__consumer_offsets"]).topic_names(["__consumer_offsets"]) == ("__consumer_offsets",)
-
-
 @pytest.mark.parametrize(
     ("selection", "fragments"),
     [
-        pytest.param(Selection(topics=["ordres"]), ["'ordres' does not exist", "Did you mean 'orders'?"], id="topics"),
         pytest.param(Selection(assign={"ordres": [0]}), ["'ordres' does not", "Did you mean 'orders'?"], id="assign"),
         pytest.param(
             Selection(pattern="order"),

@@ -195,7 +195,10 @@ _EVERY = [
 def test_a_value_is_refused_or_stays_one_value(config: Callable[[str], KafkaClientConfig]) -> None:
     """Either an error of one line names the connection, or the value is nothing but that value to each client."""
     config("")
-    for hostile in _HOSTILE:
+    # Kafka's Java client would replace it by what the file has, in a password too.
+    reference = "${file:/etc/passwd:root}"
+    assert isinstance(_config_or_error(config, reference), str)
+    for hostile in (*_HOSTILE, reference):
         found = _config_or_error(config, hostile)
         if isinstance(found, str):
             assert "'c'" in found
@@ -247,11 +250,3 @@ _KNOWN_OPTIONS = (
 
 def test_every_field_of_the_form_is_tried() -> None:
     assert {name for name, _ in _OF_FORM} == {*FIELDS, "host", "login", "password"}
-
-
-@pytest.mark.parametrize("config", _EVERY)
-def test_a_reference_to_a_file_is_refused(config: Callable[[str], KafkaClientConfig]) -> None:
-    """Kafka's Java client would replace it by what the file has, in a password too."""
-    with pytest.raises(ConnectionConfigError, match=r"'c'") as refused:
-        config("${file:/etc/passwd:root}")
-    assert "hunter2" not in str(refused.value)

@@ -31,7 +31,6 @@ def container(phase: str, **state: Any) -> dict[str, Any]:
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
 NO_IMAGE = {"reason": "ImagePullBackOff", "message": "no such image"}
 KILLED = {"exitCode": 137, "reason": "OOMKilled"}
-EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}
 
 
 @pytest.mark.parametrize(
@@ -49,8 +48,6 @@ EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}
             id="no-node",
         ),
         pytest.param(container("Failed", terminated=KILLED), "Failed (OOMKilled, exit code 137)", True, id="killed"),
-        pytest.param(EVICTED, "Failed (Evicted, low on memory)", True, id="evicted"),
-        pytest.param(container("Succeeded", terminated={"exitCode": 0}), "Succeeded", True, id="done"),
         pytest.param({"phase": "Unknown"}, "Unknown", False, id="node-is-lost"),
     ],
 )

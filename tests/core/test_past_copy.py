@@ -158,7 +158,6 @@ def test_a_part_of_a_later_range_has_no_count() -> None:
     ("changes", "says"),
     [
         pytest.param({"transform": {"where": "offset > 3"}}, "the same filters", id="where"),
-        pytest.param({"transform": {"window_start_ms": 3}}, "the same window", id="window"),
         pytest.param({"evidence": {"source_cluster_id": "two"}}, "the same source cluster", id="source-cluster"),
         pytest.param({"evidence": {"target_cluster_id": "two"}}, "the same target cluster", id="target-cluster"),
         pytest.param({"source_topic_ids": {"orders": "other"}}, "the same source topic 'orders'", id="source-topic"),

@@ -107,11 +107,8 @@ def test_segments_of_results(form: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param(None, id="none"),
         pytest.param([], id="no-result"),
         pytest.param("{", id="no-json"),
-        pytest.param("[" * 100_000, id="deep-json"),
-        pytest.param(["orders:0:0:1"], id="texts"),
         pytest.param({"segments": [{"topic": "orders"}]}, id="keys-missing"),
         pytest.param(
             {"segments": [{**segment(0, 5, 7).to_dict(), "target_from_offset": "7"}]}, id="text-for-an-offset"

@@ -580,7 +580,6 @@ It is not in the log, the events, XCom or the report
 # What a connection and an option can do
 none can be a command, an option of a JVM, or a reference to a file
   tests/core/test_connection_values.py::test_a_value_is_refused_or_stays_one_value
-  tests/core/test_connection_values.py::test_a_reference_to_a_file_is_refused
   tests/core/test_options.py::test_no_option_names_a_class_that_a_client_loads
   quick: rule
 Such a file is opened once, without waiting, and must be a regular file of at most 1 MiB
