@@ -38,13 +38,6 @@ def broker(secured_broker: KafkaBroker) -> KafkaBroker:
     return secured_broker
 
 
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
-
-
 def press_test(
     host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any
 ) -> tuple[bool, str]:

@@ -279,11 +279,3 @@ def test_advises_java_forms_only_for_what_is_no_login() -> None:
         "'kafka.<property>' in source_options or sink_options",
     ):
         translate("c", {**_SERVERS, "queued.max.messages.kbytes": 10})
-
-
-@pytest.mark.parametrize("name", ["client.id", "security.protocol", "sasl.password", "no.such.property"])
-def test_null_is_no_value(name: str) -> None:
-    """A property that is null in the connection reaches neither client, and is no error."""
-    config = translate("c", {**_SERVERS, name: None})
-
-    assert (config.java, config.librdkafka) == (translate("c", _SERVERS).java, _SERVERS)

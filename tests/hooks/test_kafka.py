@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -33,14 +33,6 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 pytestmark = pytest.mark.broker
 
 Connection = Callable[..., None]
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port of this machine where nobody listens, kept from being handed to anybody else."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
 
 
 def test_returns_the_state_of_each_topic(kafka: KafkaBroker, topic: TopicFactory) -> None:
@@ -261,23 +253,14 @@ def test_a_wrong_password_fails_quickly_and_is_not_shown(
     assert "s3cr3t" not in caplog.text + "".join(shown)
 
 
-@pytest.mark.parametrize(
-    ("conn_id", "words"),
-    [
-        ("nowhere", ["'nowhere' does not exist", "AIRFLOW_CONN_NOWHERE"]),
-        ("kafka_bare", ["'kafka_bare'", "bootstrap.servers"]),
-        ("kafka_odd", ["'kafka_odd'", "socket.timeout.ms"]),
-    ],
-)
-def test_a_connection_that_cannot_be_used_is_named(connection: Connection, conn_id: str, words: list[str]) -> None:
-    """One that is missing, has no servers, or has a value that librdkafka does not take."""
-    connection("kafka_bare", extra={"client.id": "copy"})
+def test_a_value_that_librdkafka_does_not_take_is_named(connection: Connection) -> None:
     connection("kafka_odd", extra={"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": "soon"})
 
-    with KafkaHook(conn_id) as hook, pytest.raises(ConnectionConfigError) as raised:
+    with (
+        KafkaHook("kafka_odd") as hook,
+        pytest.raises(ConnectionConfigError, match=r"'kafka_odd'.*socket\.timeout\.ms"),
+    ):
         hook.topic_names()
-
-    assert [word for word in words if word not in str(raised.value)] == []
 
 
 def test_closes_its_clients(kafka: KafkaBroker, topic: TopicFactory) -> None:

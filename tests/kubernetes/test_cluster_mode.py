@@ -21,11 +21,10 @@ from airflow_provider_kafka_spark.core.errors import (
     JobKilledError,
     JobReportMissingError,
 )
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.airflow_fakes import TaskInstance, task_context
 from tests.kubernetes.copies import RECORDS, Copies, WorkerDied, die
 from tests.required_tools import needs_go
 
@@ -170,22 +169,6 @@ def test_an_expired_login_is_named(copies: Copies, monkeypatch: pytest.MonkeyPat
 def test_the_connector_must_be_in_the_image(copies: Copies) -> None:
     with pytest.raises(AirflowFailException, match="kafka_connector='provided'"):
         copies.run(kafka_connector=None)
-
-
-def test_a_stream(copies: Copies, tmp_path: Path) -> None:
-    """Worker and driver share the checkpoint by URI; the second run finds nothing new."""
-    operator = KafkaToKafkaAvailableNowOperator(
-        task_id="stream",
-        topics=[copies.source],
-        starting_offsets="earliest",
-        checkpoint_location=(tmp_path / "checkpoint").as_uri(),
-        target_topic=copies.target,
-        **copies.parameters,
-    )
-    result = operator.execute(task_context(TaskStateStore()))  # type: ignore[arg-type]
-
-    assert copies.values() == list(range(RECORDS))
-    assert (result["records_written"], result["records_behind"]) == (RECORDS, 0)
 
 
 def test_a_token_in_a_file_is_read_anew(copies: Copies, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

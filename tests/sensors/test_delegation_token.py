@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -165,10 +164,8 @@ def test_bad_input_fails_permanently(broker: KafkaBroker, monkeypatch: pytest.Mo
                 sensor(**given, soft_fail=True).execute(task_context())  # type: ignore[arg-type]
 
 
-def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch, broker: KafkaBroker) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        down = {**broker.sasl_client_config("alice"), "bootstrap.servers": f"127.0.0.1:{taken.getsockname()[1]}"}
-        monkeypatch.setenv("AIRFLOW_CONN_DOWN", json.dumps({"conn_type": "kafka", "extra": down}))
-        one = sensor(conn_id="down", min_remaining=60, kafka_timeout=2)
-        assert one.poke(task_context()) is False  # type: ignore[arg-type]
+def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch, broker: KafkaBroker, closed_port: int) -> None:
+    down = {**broker.sasl_client_config("alice"), "bootstrap.servers": f"127.0.0.1:{closed_port}"}
+    monkeypatch.setenv("AIRFLOW_CONN_DOWN", json.dumps({"conn_type": "kafka", "extra": down}))
+    one = sensor(conn_id="down", min_remaining=60, kafka_timeout=2)
+    assert one.poke(task_context()) is False  # type: ignore[arg-type]

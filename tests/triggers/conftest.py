@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -25,13 +24,6 @@ def clients() -> Clients:
         if (now := _mains()) != before:
             before, unchanged_since = now, time.monotonic()
     return lambda: _mains() - before
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 async def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:

@@ -73,8 +73,8 @@ def test_an_answer_has_what_each_one_needs(kafka: KafkaBroker, topic: TopicFacto
     run(main)
 
 
-def test_the_longest_time_out_counts(connection: Callable[..., None], free_port: int) -> None:
-    connection("kafka_down", extra={"bootstrap.servers": f"127.0.0.1:{free_port}"})
+def test_the_longest_time_out_counts(connection: Callable[..., None], closed_port: int) -> None:
+    connection("kafka_down", extra={"bootstrap.servers": f"127.0.0.1:{closed_port}"})
 
     async def main() -> None:
         async with shared_poller("kafka_down", 1) as poller, shared_poller("kafka_down", 2) as same:

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress
 from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.triggers import spark_application
 from airflow_provider_kafka_spark.triggers.spark_application import SparkApplicationTrigger, open_watches
+from tests.triggers.conftest import until
 
 IDS = [f"application_1795447512433_{number:04}" for number in range(200)]
 
@@ -79,20 +80,13 @@ async def fired(trigger: SparkApplicationTrigger) -> str:
     return str(event.payload["status"])
 
 
-async def until(condition: Any) -> None:
-    deadline = time.monotonic() + 20.0
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
-
-
 @pytest.mark.timeout(60)
 def test_all_triggers_of_a_cluster_share_one_request(manager: Manager) -> None:
     """Each sees the end of its own application, and nothing is left open."""
 
     async def follow() -> None:
         waiting = [asyncio.ensure_future(fired(SparkApplicationTrigger(name, manager.address))) for name in IDS]
-        await until(lambda: len(manager.requests) >= 3)
+        await until(lambda: len(manager.requests) >= 3, "requests")
         (watch,) = open_watches().values()
         assert not any(task.done() for task in waiting)
         manager.alive = {IDS[0]: "RUNNING"}
@@ -123,7 +117,7 @@ def test_progress_is_in_the_log(
         for content in ("", "{", "[1]", JobProgress(1, 4, 9.0).to_json(), JobProgress(2, 4, 12.0, 2.0).to_json()):
             file.write_text(content)
             seen = len(manager.requests)
-            await until(lambda: len(manager.requests) >= seen + 4)  # noqa: B023 - called at once
+            await until(lambda: len(manager.requests) >= seen + 4, "requests")  # noqa: B023 - called at once
         manager.alive = {}
         assert await waiting == "ended"
 
@@ -141,10 +135,10 @@ def test_an_outage_is_no_end(manager: Manager, says: tuple[int, str]) -> None:
 
     async def follow() -> None:
         waiting = asyncio.ensure_future(fired(SparkApplicationTrigger(IDS[0], manager.address)))
-        await until(lambda: len(manager.requests) >= 1)
+        await until(lambda: len(manager.requests) >= 1, "requests")
         manager.says = says
         seen = len(manager.requests)
-        await until(lambda: len(manager.requests) >= seen + 3)
+        await until(lambda: len(manager.requests) >= seen + 3, "requests")
         assert not waiting.done()
         manager.alive, manager.says = {}, None
         assert await waiting == "ended"
@@ -177,7 +171,7 @@ def test_a_triggerer_that_stops_ends_no_application(manager: Manager) -> None:
 
     async def stop() -> None:
         waiting = asyncio.ensure_future(fired(trigger))
-        await until(lambda: len(manager.requests) >= 1)
+        await until(lambda: len(manager.requests) >= 1, "requests")
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

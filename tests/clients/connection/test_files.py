@@ -291,22 +291,6 @@ def test_tickets_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytes
         assert words in message
 
 
-def test_both_clients_use_the_same_tickets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """librdkafka knows only those of KRB5CCNAME."""
-    tickets, others = tmp_path / "tickets", tmp_path / "others"
-    tickets.write_bytes(b"")
-    others.write_bytes(b"")
-    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tickets}")
-    module = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true"
-
-    def login(path: Path) -> Extra:
-        return {"security__protocol": "SASL_PLAINTEXT", "sasl__jaas__config": f'{module} ticketCache="FILE:{path}";'}
-
-    assert f'ticketCache="{tickets}"' in _configure(**login(tickets)).java["sasl.jaas.config"]
-    message = _error(**login(others))
-    assert f"ticketCache in sasl.jaas.config is {others}, and not {tickets}" in message
-
-
 def test_the_identity_providers_authority_is_read(tmp_path: Path) -> None:
     _AUTHORITY.write(tmp_path)
     assert _configure(**_with_no_ca_of_the_provider(tmp_path)).librdkafka["https.ca.pem"] == _AUTHORITY.ca_pem

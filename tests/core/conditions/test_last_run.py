@@ -64,17 +64,6 @@ def test_a_recreated_topic_begins_anew_and_a_topic_that_is_left_out_stays() -> N
     assert state.since("earliest", Selection(["another"], None, None)) == "earliest"
 
 
-def test_the_ranges_of_a_run_keep_the_ids_of_their_topics() -> None:
-    """Also where the topic is recreated before a clear returns them."""
-    result = found(0, 5, topic_id="old")
-    state = LastRun().after("first", result)
-
-    again = LastRun.from_json(state.to_json(), "name").found_by("first")
-
-    assert again is not None
-    assert (again.value, again.xcoms) == (result.value, result.xcoms)
-
-
 def test_a_run_without_records_is_remembered_too() -> None:
     state = LastRun().after("first", found(5, 5))
 

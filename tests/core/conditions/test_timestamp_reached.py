@@ -55,12 +55,6 @@ def test_an_idle_partition_counts_as_complete(newest: int | None, idle_after: in
         assert "orders[1]" in warning
 
 
-def test_a_moment_in_the_future_is_waited_for() -> None:
-    held = snapshot({"orders": [state(0, 20)]}, first_at={("orders", 0, NOW + 1): None}, newest={("orders", 0): NOW})
-
-    assert not reached(held, timestamp=NOW + 1, idle_after=0.001).met
-
-
 def test_an_open_transaction_before_the_moment_is_waited_for() -> None:
     """What it holds may still become part of the window."""
     at = {("orders", 0, HOUR): 15}

@@ -154,6 +154,9 @@ def test_where_the_tickets_are(variable: str | None, path: str) -> None:
     [
         pytest.param("KEYRING:persistent:1000", None, "'KEYRING:persistent:1000': KEYRING: is no file", id="keyring"),
         pytest.param("DIR:/run/tickets", None, "'DIR:/run/tickets': DIR: is no file", id="folder"),
+        pytest.param(
+            "FILE:/run/t", "/run/other", "ticketCache in sasl.jaas.config is /run/other, and not /run/t", id="other"
+        ),
         pytest.param(None, "/run/other", "KRB5CCNAME not set: ticketCache", id="other-than-the-default"),
     ],
 )

@@ -88,16 +88,6 @@ def test_an_event_may_follow_on_an_unfinished_line() -> None:
     assert take_event("INFO half a li" + _STARTED, _TOKEN) == ("INFO half a li", JobStarted("local-1", None))
 
 
-@given(_EVENTS)
-def test_every_event_can_be_shown(event: JobEvent) -> None:
-    """Whatever passes as an event has words, whatever its counts are."""
-    parsed = take_event(format_event(event, _TOKEN), _TOKEN)[1]
-
-    assert str(parsed)
-    if isinstance(parsed, JobProgress) and parsed.planned:
-        assert str(parsed).startswith("100%") == (parsed.records >= parsed.planned)
-
-
 @pytest.mark.parametrize(
     ("progress", "shown"),
     [
