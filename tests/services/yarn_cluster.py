@@ -34,8 +34,8 @@ COORDINATES = (
     f"org.apache.hadoop:hadoop-yarn-server-timelineservice:{HADOOP_VERSION}",
 )
 _JVM_OPTIONS = ("-Xmx512m", *SHORT_LIVED)
-#: Of all containers, in MiB. Cores need not exist.
-_MEMORY, _CORES = "6144", "8"
+#: Of all containers; they need not exist.
+_CORES = "8"
 _START_SECONDS = 120.0
 
 _FINAL_STATES = frozenset({"FINISHED", "FAILED", "KILLED"})
@@ -57,12 +57,14 @@ class YarnCluster(ManagedServer):
     ``HADOOP_CONF_DIR`` has to be :attr:`conf_dir` for ``spark-submit``; :meth:`environment` and :meth:`spark_conf` are
     all that a submission needs.
 
+    :param memory_mb: memory for all containers, in MiB
     :raises LocalServiceError: on entering, if it is not in time
     :raises JavaNotFoundError: on entering, if there is no Java 17
     :raises JarError: on entering, if its jars are unavailable
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, memory_mb: int = 6144) -> None:
+        self.memory_mb = memory_mb
         self.web_address = ""
         self._folder: Path | None = None
         self._node_port = 0
@@ -177,7 +179,7 @@ class YarnCluster(ManagedServer):
         ports = free_ports(8)
         self.web_address, self._node_port = f"http://{LOOPBACK}:{ports[0]}", ports[5]
         _write_site(self.conf_dir / "core-site.xml", _core_site(folder))
-        _write_site(self.conf_dir / "yarn-site.xml", _yarn_site(folder, ports))
+        _write_site(self.conf_dir / "yarn-site.xml", _yarn_site(folder, ports, str(self.memory_mb)))
         (self.conf_dir / "log4j.properties").write_text(_LOG4J)
 
         environment = {**os.environ, **self.environment(), "JAVA_HOME": str(java.parent.parent)}
@@ -257,7 +259,7 @@ def _core_site(folder: Path) -> dict[str, str]:
     return {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")}
 
 
-def _yarn_site(folder: Path, ports: Sequence[int]) -> dict[str, str]:
+def _yarn_site(folder: Path, ports: Sequence[int], memory: str) -> dict[str, str]:
     names = (
         "yarn.resourcemanager.webapp.address",
         "yarn.resourcemanager.address",
@@ -277,10 +279,10 @@ def _yarn_site(folder: Path, ports: Sequence[int]) -> dict[str, str]:
         "yarn.resourcemanager.connect.retry-interval.ms": "500",
         # Allocation happens on heartbeats, so their pace is what an application of a few seconds waits for.
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
-        "yarn.nodemanager.resource.memory-mb": _MEMORY,
+        "yarn.nodemanager.resource.memory-mb": memory,
         "yarn.nodemanager.resource.cpu-vcores": _CORES,
         "yarn.scheduler.minimum-allocation-mb": "128",
-        "yarn.scheduler.maximum-allocation-mb": _MEMORY,
+        "yarn.scheduler.maximum-allocation-mb": memory,
         "yarn.nodemanager.pmem-check-enabled": "false",
         "yarn.nodemanager.vmem-check-enabled": "false",
         # A developer's disk is often fuller than the 90 percent at which a node declares itself unhealthy.
