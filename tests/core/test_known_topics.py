@@ -92,7 +92,6 @@ def test_what_cannot_be_compared_is_a_warning(known: KnownTopics, now: ClusterSt
         ([a_range(topic_id="id-1"), a_range(topic_id="id-2")], "'orders' has id-1 and id-2"),
         ([a_range(cluster_id="one"), a_range("payments", cluster_id="two")], "of one cluster; got .* one, two"),
         ([a_range(topic_id=7)], "topic_id of a range must be the text"),
-        ([a_range(topic_id="x" * 200)], "topic_id of a range must be the text"),
     ],
 )
 def test_refuses_ids_that_cannot_be_right(ranges: list[Any], message: str) -> None:

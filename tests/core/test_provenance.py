@@ -27,10 +27,8 @@ def test_the_header_is_text_that_any_consumer_can_read() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param(b"", id="empty"),
         pytest.param(b"run|orders|0|1", id="too-few"),
         pytest.param(b"run|orders|0|1|2|3", id="too-many"),
-        pytest.param(b"run|orders|zero|1|2", id="partition-a-word"),
         pytest.param(b"run|orders|0|1.5|2", id="offset-a-fraction"),
         pytest.param(b"run|orders|0|1|", id="no-timestamp"),
         pytest.param(b"\xff\xfe", id="no-utf-8"),

@@ -33,10 +33,8 @@ def test_no_filter(nothing: Any) -> None:
     [
         pytest.param([], "list of 1 to 10,000 values", id="none"),
         pytest.param("customer-7", "got 'customer-7'", id="text"),
-        pytest.param({"hex": "00"}, "list of", id="mapping"),
         pytest.param([7], "got 7", id="number"),
         pytest.param([{"hex": "0"}], "pairs of hexadecimal digits", id="half-a-byte"),
-        pytest.param([{"base64": "AA=="}], "Each value in keys must be text", id="other-form"),
         pytest.param(["\ud800"], "Each value in keys", id="no-unicode"),
         pytest.param(["k"] * (MAX_KEYS + 1), "list of 1 to", id="too-many"),
     ],
@@ -52,7 +50,6 @@ def test_bad_keys(keys: Any, says: str) -> None:
         pytest.param(["tenant"], "must map 1 to 100 names", id="list"),
         pytest.param({"tenant": []}, "list of 1 to", id="no-value"),
         pytest.param({7: "acme"}, "Names in headers must be text", id="number"),
-        pytest.param({"tenant": {"a": 1}}, r"headers\['tenant'\]", id="mapping"),
         pytest.param({str(i): "x" for i in range(101)}, "must map 1 to 100", id="too-many"),
     ],
 )

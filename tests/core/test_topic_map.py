@@ -18,11 +18,7 @@ def test_a_map_is_sorted_and_may_have_a_target_twice() -> None:
     [
         pytest.param({}, "got {}", id="empty"),
         pytest.param(None, "got None", id="none"),
-        pytest.param([("a", "b")], "got [('a', 'b')]", id="pairs"),
-        pytest.param({"a": ""}, "got ''", id="blank"),
-        pytest.param({"a": None}, "got None", id="to-none"),
         pytest.param({1: "b"}, "got 1", id="number"),
-        pytest.param({"a": ".."}, "got '..'", id="dots"),
         pytest.param({"a'); drop": "b"}, 'got "a\'); drop"', id="sql"),
         pytest.param({f"t{i}": "x" for i in range(MAX_TOPICS + 1)}, "at most 1,000 topics; it has 1,001", id="many"),
     ],

@@ -42,6 +42,7 @@ class IdentityProvider(ManagedServer):
     def __init__(self, clients: Mapping[str, str], *, audience: str = "kafka") -> None:
         self.clients = dict(clients)
         self.audience = audience
+        self.scope = "kafka"
         self._revoked: set[str] = set()
         self._key = rsa.generate_private_key(65537, 2048)
         self._server: ThreadingHTTPServer | None = None
@@ -114,7 +115,7 @@ class IdentityProvider(ManagedServer):
             "iss": self.issuer,
             "aud": self.audience,
             "sub": client_id,
-            "scope": "kafka",
+            "scope": self.scope,
             # The issue time must be before the expiry, also for a token that expired long ago.
             "iat": now + min(0, life),
             "exp": now + life,
@@ -137,7 +138,7 @@ class IdentityProvider(ManagedServer):
             return 401, {"error": "invalid_client", "error_description": "unknown client, wrong secret, or revoked"}
         if form.get("grant_type") != "client_credentials":
             return 400, {"error": "unsupported_grant_type", "error_description": "expected client_credentials"}
-        scope = form.get("scope") or "kafka"
+        scope = form.get("scope") or self.scope
         token = self.token(client_id, scope=scope)
         return 200, {"access_token": token, "token_type": "Bearer", "expires_in": _TOKEN_LIFE, "scope": scope}
 
