@@ -436,6 +436,8 @@ class JobReport:
         records. What a failed attempt of a Spark task wrote is not in it.
     :param records_outside_window: of the records that this driver read, those whose time is outside of the window.
     :param delivered_before: records that earlier tries had delivered and this one therefore left out.
+    :param committed_before: offsets of the source that earlier tries had committed. Compaction may have removed their
+        records since, so that nobody counts them again.
     :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param may_have_duplicates: records may be in the target more than once, and no header tells which.
     :param leaves_mark: the mark of the run stays that of another plan, whose progress goes on to count.
@@ -464,6 +466,7 @@ class JobReport:
     bytes_written: int = 0
     records_outside_window: int = 0
     delivered_before: int = 0
+    committed_before: int = 0
     duplicates: int = 0
     may_have_duplicates: bool = False
     leaves_mark: bool = False

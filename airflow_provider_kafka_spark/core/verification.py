@@ -53,7 +53,7 @@ def faults_of_segments(report: JobReport) -> list[str]:
     ]
     mapped = sum(source.size for source in sources)
     # What an earlier try wrote may be gone from the source since, and is not counted again.
-    may_be_more = bool(report.delivered_before)
+    may_be_more = bool(report.delivered_before or report.committed_before)
     if mapped < report.records_written or (mapped > report.records_written and not may_be_more):
         faults.append(f"{mapped:,} records are mapped to offsets of the target, and {report.records_written:,} written")
     return faults

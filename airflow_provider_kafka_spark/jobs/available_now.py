@@ -86,6 +86,7 @@ def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
         spark_version=spark.sparkContext.version,
         seconds=time.monotonic() - started,
         delivered_before=sum(report.delivered_before for report in totals.reports),
+        committed_before=sum(report.committed_before for report in totals.reports),
         duplicates=sum(report.duplicates for report in totals.reports),
         may_have_duplicates=any(report.may_have_duplicates for report in totals.reports),
         failed_tasks=sum(report.failed_tasks for report in totals.reports),

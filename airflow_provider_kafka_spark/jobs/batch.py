@@ -150,6 +150,7 @@ def _report(
         bytes_written=sum(task.bytes_written for task in result.reports.values()),
         records_outside_window=sum(task.outside for task in result.reports.values()),
         delivered_before=before.total() + result.already_committed.total(),
+        committed_before=remaining.committed,
         duplicates=remaining.before.duplicates,
         may_have_duplicates=remaining.repeats and not request.transform.has_provenance_headers,
         leaves_mark=run.leaves_mark,

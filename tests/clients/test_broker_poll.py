@@ -57,8 +57,8 @@ def test_everybody_gets_what_he_needs_in_one_round(kafka: KafkaBroker, topic: To
         ],
     )
 
-    assert snapshot.topic(one).partitions == {0: PartitionState(4, 10, 10), 1: PartitionState(0, 0, 0)}
-    assert snapshot.topic(two).partitions == {0: PartitionState(0, 2, 2)}
+    assert snapshot.topic(one).partitions == {0: PartitionState(4, 10, 10, 0), 1: PartitionState(0, 0, 0, 0)}
+    assert snapshot.topic(two).partitions == {0: PartitionState(0, 2, 2, 0)}
     assert snapshot.cluster.first_at == {
         (TopicPartition(one, 0), NOON + 5500): 6,
         (TopicPartition(one, 0), NOON + 9001): None,
@@ -87,7 +87,7 @@ def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
             hook, [BrokerQuery(("seen",)), BrokerQuery(("hidden", "nowhere")), BrokerQuery(("seen",), group_id="copy")]
         )
 
-    assert snapshot.topic("seen").partitions == {0: PartitionState(0, 1, 1)}
+    assert snapshot.topic("seen").partitions == {0: PartitionState(0, 1, 1, 0)}
     with pytest.raises(BrokerAuthorizationError, match="'hidden'"):
         snapshot.topic("hidden")
     with pytest.raises(BrokerAuthorizationError, match="'copy'"):
@@ -123,6 +123,6 @@ def test_an_answer_without_an_offset_is_none(
         topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=raise_error)
     asked = 0
     found = topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=raise_error, retry_seconds=20)
-    assert found.states == {p: PartitionState(0, 10, 10)}
+    assert found.states == {p: PartitionState(0, 10, 10, 0)}
     assert found.first_at[p, NOON + 5].offset == 5
     assert found.newest == {p: NOON + 9}

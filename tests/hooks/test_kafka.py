@@ -49,9 +49,9 @@ def test_returns_the_state_of_each_topic(kafka: KafkaBroker, topic: TopicFactory
     assert set(state.topics) == {name}
     assert f"{name}-missing" not in kafka.topics()
     assert state.topic(name).partitions == {
-        0: PartitionState(log_start=7, last_stable=20, high_watermark=20),
-        1: PartitionState(log_start=0, last_stable=20, high_watermark=20),
-        2: PartitionState(log_start=0, last_stable=0, high_watermark=0),
+        0: PartitionState(log_start=7, last_stable=20, high_watermark=20, leader_epoch=0),
+        1: PartitionState(log_start=0, last_stable=20, high_watermark=20, leader_epoch=0),
+        2: PartitionState(log_start=0, last_stable=0, high_watermark=0, leader_epoch=0),
     }
     config = state.topic(name).config
     assert (config["cleanup.policy"], config["max.message.bytes"]) == ("delete", "12345")

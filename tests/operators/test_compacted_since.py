@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
 import pytest
+
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
@@ -13,6 +16,7 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
+from tests.operators.copy_task import NewTask
 from tests.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -57,3 +61,31 @@ def test_what_was_compacted_since_is_neither_missing_nor_invented(
     for result in (by_plan, replayed):
         assert (result["records_written"], result["gaps"]) == (len(left), 10 - len(left))
     assert [r.value for r in kafka.consume(elsewhere["target_topic"])] == left * 2
+
+
+def test_a_retry_after_the_compaction_of_what_was_delivered(
+    new_task: NewTask, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its segments have more records than it has read, and it is green; a clear writes nothing again."""
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 5)
+    records = [*(Record(b"k%d" % i, b"%d" % i) for i in range(10)), Record(b"large", os.urandom(5_000))]
+    task = new_task(provenance="segments", preserve_partition=True)
+    task.sources = [topic(suffix="compacted", config=COMPACTED)]
+    task.kafka.produce(task.source, records)
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000"})
+    with pytest.raises(AirflowFailException, match=r"larger than max\.message\.bytes"):
+        task.run()
+    delivered = task.values()
+    task.kafka.produce(task.source, [Record(b"k%d" % i, b"newer") for i in range(10)])
+    _compact(task.kafka, task.source)
+    task.kafka.alter_topic(task.target, {"max.message.bytes": "100000"})
+
+    result = task.succeed()
+
+    assert delivered.total() == 10
+    assert (result["records_written"], result["delivered_before"]) == (1, 0)
+    assert sum(segment["until_offset"] - segment["from_offset"] for segment in result["segments"]) == 11
+    assert task.values() == delivered + Counter({records[-1].value or b"": 1})
+    again = task.clear()
+    assert task.values(task.source) - task.values() == Counter()
+    assert again["records_written"] == 12
