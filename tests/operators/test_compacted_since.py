@@ -7,7 +7,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
