@@ -143,6 +143,7 @@ _UNLIMITED = {"retention.bytes": "-1"}
         # The window starts an hour before now.
         pytest.param({**_UNLIMITED, "retention.ms": str(_HOUR)}, False, id="just-young-enough"),
         pytest.param({**_UNLIMITED, "retention.ms": str(_HOUR - 1)}, True, id="too-old-by-a-millisecond"),
+        pytest.param({**_UNLIMITED, "retention.ms": "-1"}, True, id="infinite-retention"),
         pytest.param({"retention.bytes": "1000000", "retention.ms": str(2 * _HOUR)}, True, id="size-limited"),
         pytest.param({"retention.ms": str(_HOUR)}, True, id="size-unknown"),
         pytest.param(_UNLIMITED, True, id="time-unknown"),
