@@ -353,3 +353,10 @@ def test_each_single_change_changes_the_key(inputs: _Inputs, name: str, value: o
     assert delivery_key(parts, {**ids, "more": name}, pieces) != key
     assert delivery_key(parts, ids, [*(pieces or ()), piece]) != key
     assert (delivery_key(parts, ids, None) == key) == (pieces is None)
+
+
+def test_the_order_of_names_does_not_change_the_key() -> None:
+    """It is that of the program, not of the plan."""
+    assert delivery_key({"a": 1, "b": 2}, {"c": "3", "d": "4"}, []) == delivery_key(
+        {"b": 2, "a": 1}, {"d": "4", "c": "3"}, []
+    )

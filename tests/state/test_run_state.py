@@ -561,9 +561,20 @@ def test_deliveries_of_the_same_origin_count(
     assert (state.run_id == first.run_id, state.submitted_at_ms == 1_000, plan.warnings == ()) == (counts,) * 3
 
 
-def resumed(context: dict[str, Any]) -> dict[str, Any]:
+def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
     """The parameters that a try with the same ones carries out."""
-    return RequestStore(context, "task").resume(lambda: REQUESTED, logging.getLogger(__name__))
+    return RequestStore(context, task_id).resume(lambda: REQUESTED, logging.getLogger(__name__))
+
+
+def test_operators_that_one_task_calls_share_nothing() -> None:
+    """Neither what they delivered, nor what they are asked for."""
+    context = task_context(TaskStateStore(), ti=Try())
+    stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
+    RequestStore(context, "first").save(REQUESTED)
+    stores[1].submitting(stores[1].load(), PLAN, 1_000, EXACTLY_ONCE)
+
+    assert [store.load().has_submitted for store in stores] == [False, True, False]
+    assert [resumed(context, task_id) for task_id in ("task", "first", "second")] == [{}, REQUESTED, {}]
 
 
 REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where": None}
