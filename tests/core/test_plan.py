@@ -12,6 +12,7 @@ from airflow_provider_kafka_spark.core.errors import (
     PlanError,
     ProtocolError,
     TargetError,
+    UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
@@ -287,6 +288,12 @@ def test_a_log_that_was_cut_below_the_plan_is_data_loss() -> None:
 
     assert (lost.offset_range, "was cut at 9" in lost.reason) == (OffsetRange("orders", 0, 3, 3), True)
     assert plan.losses(now, ReadRules(), {p: 10, q: 11}) == ()
+
+
+def test_a_topic_deleted_since_planning_is_unknown() -> None:
+    """A retry does not start on a topic that is gone."""
+    with pytest.raises(UnknownTopicError, match="'orders'"):
+        _plan().losses(_cluster(), ReadRules(), {})
 
 
 def test_a_topic_deleted_after_its_job_is_no_loss() -> None:
