@@ -16,6 +16,8 @@ _JAVA = "IOException: The response code 401 and error response {} was encountere
         (_LIBRDKAFKA + "internal page: db-password=hunter2", "(an answer without an error code of OAuth)"),
         (_LIBRDKAFKA + "<html>\n<b>hunter2</b>\n</html>", "(an answer without an error code of OAuth)"),
         (_LIBRDKAFKA + '{"error": "invalid_client", "error_description": "hunter2"}', "(invalid_client)"),
+        (_LIBRDKAFKA + '{"error": "hunter2"}', "(an answer without an error code of OAuth)"),
+        (_JAVA.format('{"hunter2" - "x"}'), "(an answer without an error code of OAuth)"),
         (_LIBRDKAFKA + "Failed to connect: <b>hunter2</b>", "(an answer without an error code of OAuth)"),
         (
             _JAVA.format('{"invalid_client" - "hunter2"}'),
