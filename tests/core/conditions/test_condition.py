@@ -123,3 +123,12 @@ def test_its_json_form_is_that_of_earlier_versions(condition: Any, own: Any) -> 
 def test_refuses_a_condition_of_another_version(value: Any) -> None:
     with pytest.raises(ProtocolError, match="upgraded together"):
         parse_condition(value)
+
+
+def test_equal_sensors_ask_the_same() -> None:
+    """So that a thousand of them are one question, within a second too."""
+    one, other = (
+        NewRecords.parse(topics=topics, since="earliest", max_wait_for_min=60) for topics in (["a", "b"], ["b", "a"])
+    )
+
+    assert one.query(NOW) == other.query(NOW + 999)

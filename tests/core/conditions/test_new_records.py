@@ -83,6 +83,13 @@ def test_read_committed_ends_before_an_open_transaction() -> None:
     assert not behind.met
 
 
+@pytest.mark.parametrize(("least", "met"), [(25, True), (26, False)])
+def test_min_records_counts_all_partitions(least: int, met: bool) -> None:
+    held = snapshot({"orders": [state(0, 20), state(5, 10)]})
+
+    assert new(held, since="earliest", min_records=least).met is met
+
+
 @pytest.mark.parametrize(
     ("first_younger", "met"),
     [
