@@ -13,6 +13,8 @@ from airflow_provider_kafka_spark.core.streams.spark_faults import AVAILABLE_NOW
         pytest.param("4.0.1", ["SPARK-53560"], id="last-with-it"),
         pytest.param("4.0.2", [], id="fixed"),
         pytest.param("4.1.0", ["SPARK-55271"], id="first-with-the-other"),
+        pytest.param("4.1.1", ["SPARK-55271"], id="last-with-the-other"),
+        pytest.param("4.1.2", [], id="fixed-too"),
         pytest.param("4.0.0-amzn-1", ["SPARK-53560"], id="a-vendors"),
         pytest.param("3.10.0", ["SPARK-53560"], id="by-number-not-by-text"),
         pytest.param("", [], id="unknown"),

@@ -203,6 +203,12 @@ def test_the_result_has_all_of_a_run() -> None:
     }
 
 
+@pytest.mark.parametrize("committed", [None, {}], ids=["no-group", "a-group-that-was-there-already"])
+def test_the_result_distinguishes_no_group_from_nothing_to_commit(committed: Any) -> None:
+    """Nothing was committed in both cases, for different reasons."""
+    assert result_of_stream(_report(), _PLAN, _stream_plan(), {}, committed)["group_committed"] == committed
+
+
 def test_a_run_without_work_has_a_result_of_the_same_shape() -> None:
     """Zeros, for every partition, although no Spark was started; its ranges can be replayed."""
     plan = replace(_PLAN, ranges=OffsetRanges.parse(["orders:0:10:10", "orders:1:7:7"]))
