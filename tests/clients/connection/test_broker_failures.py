@@ -116,6 +116,12 @@ def test_waiting_ends_when_it_cannot_succeed(listener: Listener) -> None:
     assert _failures(_NO_PROVIDER).is_final(15, 20)
 
 
+def test_what_is_forgotten_is_no_cause(listener: Listener) -> None:
+    failures = _failures(_EXPIRED)
+    failures.forget()
+    assert type(failures.to_error(_TIMED_OUT, "reading metadata", 20)) is BrokerUnavailableError
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
