@@ -402,3 +402,43 @@ def test_segments_of_what_a_try_finished_before_it_died(refused_at_the_end: Scen
     audited = audit({**result, "mapped_before": [f"{source}:0:10:27"]})
     assert audited["state"] == "unknown"
     assert any("10 offsets that earlier tries had finished are not audited" in w for w in audited["warnings"])
+
+
+def test_what_a_try_finished_before_it_died_is_announced_by_the_next(refused_at_the_end: Scene) -> None:
+    """The checkpoint hides it from the next try: a DAG that reads what events announce would never see it."""
+    scene, asset = refused_at_the_end, Asset("copied")
+    source = scene.source
+    given: dict[str, Any] = {"max_offsets_per_trigger": 10, "outlets": [asset]}
+
+    def announced() -> Any:
+        return scene.event(asset).extra
+
+    with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
+        scene.run(Stream, **given)
+    scene.kafka.alter_topic(scene.target, {"max.message.bytes": "1000000"})
+    second = scene.run(Stream, **given)
+    of_second = announced()
+    scene.produce(30, 35)
+    third = scene.run(Stream, **given)
+    of_third = announced()
+    cleared = scene.clear(Stream, **given)
+    of_clear = announced()
+    scene.produce(35, 40)
+    last = scene.clear(Stream, **given)
+
+    assert second["finished_before"] == [f"{source}:0:0:20"]
+    assert of_second["offset_ranges"] == [f"{source}:0:0:20", f"{source}:0:20:27"]
+    # A retry that has nothing else to do.
+    assert (third, of_third) == (second, {**of_second, "try_number": 3})
+    # No event was emitted before the clear.
+    assert of_clear["offset_ranges"] == [f"{source}:0:0:27", f"{source}:0:27:32"]
+    # What the first try wrote, and what the second one did.
+    first_ends = [(r["from_offset"], r["until_offset"]) for r in of_second["target_ranges"]]
+    assert first_ends[0][0] == 0
+    assert first_ends[-1][1] >= 26
+    assert [r["from_offset"] for r in announced()["target_ranges"]] == [
+        max(r["until_offset"] for r in of_clear["target_ranges"]) + 1
+    ]
+    assert last["finished_before"] == last["written_before"] == []
+    assert announced()["offset_ranges"] == [f"{source}:0:32:37"]
+    assert (cleared["records_written"], last["records_written"], scene.values().total()) == (5, 5, 36)
