@@ -26,7 +26,7 @@ COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", 
 def _compact(kafka: KafkaBroker, name: str) -> None:
     """Of each key, only its last record is left; a record of another key begins a segment."""
     kafka.produce(name, [Record(b"last", b"v")])
-    until(lambda: max(Counter(r.key for r in kafka.consume(name)).values()) == 1, "the log is compacted")
+    until(lambda: max(Counter(r.key for r in kafka.consume(name)).values()) == 1, "the log is compacted", seconds=180.0)
 
 
 def run(operator: Any) -> dict[str, Any]:
