@@ -189,21 +189,13 @@ def spark() -> Iterator[SparkSession]:
 
     from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
     from airflow_provider_kafka_spark.submission.prepared_job import DEFAULT_CONF
-    from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
     from airflow_provider_kafka_spark.toolchain.connector import connector_jars
-    from airflow_provider_kafka_spark.toolchain.java import find_java
-    from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
-    from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
 
-    home, java = find_spark_home(), find_java()
-    class_path = WriterJar(java, home, ":".join(map(str, connector_jars(None)))).extended_class_path()
     builder = SparkSession.builder.master("local[2]")
     for name, value in {**DEFAULT_CONF, **spark_defaults()}.items():
         builder = builder.config(name, value)
     builder = (
-        # As a driver that finds all prepared.
-        builder.config("spark.driver.extraClassPath", class_path)
-        .config("spark.driver.extraJavaOptions", ClassArchive(java, home, class_path).jvm_options())
+        builder.config("spark.driver.extraClassPath", ":".join(map(str, connector_jars(None))))
         .config("spark.ui.enabled", "false")
         # A copy needs no Python on the executors.
         .config("spark.pyspark.python", "/bin/false")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> Sources:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("on_class_path")
 def test_a_class_that_does_not_compile_is_named(spark: SparkSession, sources: Sources) -> None:
     """As where this Spark has another Kafka client, or none. Those on the class path are not of these sources."""
     sources("package a; import org.apache.kafka.nowhere.Producer; public class A { Producer p; }")
@@ -50,23 +51,37 @@ def test_a_class_that_cannot_be_shipped_is_named(
         record_writer.TaskMonitor(spark.sparkContext, "group")
 
 
+@pytest.fixture
+def on_class_path(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """The writer's jar is on the class path, as that of `prepare` is in a local driver; its URL."""
+    jvm: Any = spark.sparkContext._jvm
+    jar = tmp_path / "writer.jar"
+    record_writer.write_writer_jar(jvm, jar)
+    thread = jvm.java.lang.Thread.currentThread()
+    before = thread.getContextClassLoader()
+    urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, 1)  # type: ignore[union-attr]
+    urls[0] = jvm.java.net.URI(jar.as_uri()).toURL()
+    thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, before))
+    yield str(urls[0])
+    thread.setContextClassLoader(before)
+
+
 def shipped(spark: SparkSession) -> int:
     context: Any = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined]
     return int(context.listJars().size())
 
 
 @pytest.mark.spark
-def test_classes_on_the_class_path_are_used(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are neither compiled nor shipped. That of the tests' Spark has the jar of `prepare`."""
-    (jar,) = (path for path in spark.conf.get("spark.driver.extraClassPath").split(":") if path.endswith("writer.jar"))
+def test_classes_on_the_class_path_are_used(
+    spark: SparkSession, on_class_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are neither compiled nor shipped."""
     monkeypatch.setattr(record_writer, "_loaders", {})
     before = shipped(spark)
 
     function = record_writer.record_handoff(spark.sparkContext, None)
 
-    assert str(function.getClass().getProtectionDomain().getCodeSource().getLocation()) == Path(jar).as_uri().replace(
-        "file://", "file:"
-    )
+    assert str(function.getClass().getProtectionDomain().getCodeSource().getLocation()) == on_class_path
     assert shipped(spark) == before
 
 

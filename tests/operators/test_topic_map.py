@@ -29,8 +29,13 @@ class Scene(CopyTask):
         found: dict[str, str] = self.given["topic_map"]
         return found
 
-    def __post_init__(self) -> None:
-        self.orders, self.payments = self.sources
+    @property
+    def orders(self) -> str:
+        return self.sources[0]
+
+    @property
+    def payments(self) -> str:
+        return self.sources[1]
 
     def origins(self, target: str) -> Counter[tuple[str, int, int]]:
         """Where each record of a target came from."""
