@@ -46,7 +46,7 @@ PARTS = (
     Part("executors", ("tests/jobs",), (f"{_PACKAGE}/jobs/*",), 2),
     Part(
         "tools",
-        ("tests/testing", "tests/clients", "tests/test_prepare_command.py", "tests/test_provider.py"),
+        ("tests/testing", "tests/clients", "tests/docs", "tests/test_prepare_command.py", "tests/test_provider.py"),
         (f"{_PACKAGE}/testing/*", f"{_PACKAGE}/toolchain/*", f"{_PACKAGE}/clients/kafka_jvm.py", "setup.*"),
         4,
     ),

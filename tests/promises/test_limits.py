@@ -51,7 +51,7 @@ def test_a_target_of_an_expression_that_would_replace_timestamps(new_task: NewTa
     assert task.values(target).total() == 0
 
 
-@pytest.mark.parametrize("on_rerun", ["copy_again", pytest.param("fail", marks=pytest.mark.long)])
+@pytest.mark.parametrize("on_rerun", ["copy_again", "fail"])
 def test_a_clear_of_an_operator_that_a_function_calls(new_task: NewTask, on_rerun: str) -> None:
     """Airflow does not call back what notes a success, so only what is missing is written."""
     task = new_task(records=TEN, on_rerun=on_rerun)
