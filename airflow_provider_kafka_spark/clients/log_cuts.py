@@ -21,8 +21,6 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 _SETTINGS = {
     "isolation.level": "read_uncommitted",
     "enable.partition.eof": True,
-    # What was found must be said, and not be left out.
-    "auto.offset.reset": "error",
     "fetch.message.max.bytes": 65_536,
     "queued.min.messages": 1,
     "fetch.wait.max.ms": 10,

@@ -462,7 +462,7 @@ def _warnings_of_kept(positions: Sequence[TargetPosition], group_id: str) -> lis
         return []
     return [
         f"The group {group_id!r} is ahead on the target of what it has consumed on the source, and stays there: "
-        f"{', '.join(kept[:_MAX_SHOWN])}{' and others' if len(kept) > _MAX_SHOWN else ''}. move_back=True moves it back"
+        f"{_first(kept)}. move_back=True moves it back"
     ]
 
 
@@ -476,15 +476,16 @@ def _warnings_of_replaced(
     ]
     if not changes:
         return []
-    return [
-        f"The group {group_id!r} has offsets on the target already, which are replaced: "
-        f"{', '.join(changes[:_MAX_SHOWN])}{' and others' if len(changes) > _MAX_SHOWN else ''}"
-    ]
+    return [f"The group {group_id!r} has offsets on the target already, which are replaced: {_first(changes)}"]
 
 
 def _shown(names: Sequence[str]) -> str:
     more = len(names) - _MAX_SHOWN
     return ", ".join(map(repr, names[:_MAX_SHOWN])) + (f" and {more} more" if more > 0 else "")
+
+
+def _first(texts: Sequence[str]) -> str:
+    return f"{', '.join(texts[:_MAX_SHOWN])}{' and others' if len(texts) > _MAX_SHOWN else ''}"
 
 
 def _text(offset: int | None) -> str:
