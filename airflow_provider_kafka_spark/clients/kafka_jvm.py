@@ -41,7 +41,8 @@ from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.private_folder import PRIVATE_UMASK
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
-START_SECONDS = 30.0
+#: A bound for what hangs; a machine that starts many JVMs at once needs more than half a minute for each.
+START_SECONDS = 90.0
 #: The client connects again while a refused login is being reported, and another login may lock the user out.
 _ONE_LOGIN = {"reconnect.backoff.ms": "1000", "reconnect.backoff.max.ms": "1000"}
 _STOP_SECONDS = 5.0

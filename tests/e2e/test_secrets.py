@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -199,7 +199,7 @@ def test_no_secret_where_it_does_not_belong(world: World, marked: ProcessMark) -
             ((run,),) = world.rows("SELECT run_id FROM dag_run")
             rendered = airflow.get(f"dags/secrets/dagRuns/{run}/taskInstances?limit=100")
         assert marked.alive() == []
-    assert states == _EXPECTED, tail
+    assert states == _EXPECTED, f"{_logs_of_others(world, states)}\n{tail}"
     _check_that_there_was_something_to_be_found(world, watch.seen, rendered)
 
     search, folder = world.search, world.folder
@@ -262,6 +262,13 @@ def _check_that_there_was_something_to_be_found(world: World, processes: list[Pr
     assert {task for (task,) in world.rows("SELECT task_id FROM xcom WHERE key = 'return_value'")} == {
         task for task, state in _EXPECTED.items() if state == "success"
     }
+
+
+def _logs_of_others(world: World, states: Mapping[str, str]) -> str:
+    """The ends of the logs of tasks that ended as they should not."""
+    others = [task for task, state in states.items() if state != _EXPECTED.get(task)]
+    logs = [log for task in others for log in world.home.logs.rglob(f"task_id={task}/*.log")]
+    return "\n".join(f"The end of {log}:\n{log.read_text(errors='replace')[-3000:]}" for log in logs)
 
 
 def _until_there(airflow: AirflowStandalone) -> None:
