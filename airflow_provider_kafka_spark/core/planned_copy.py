@@ -134,7 +134,6 @@ class PlannedCopy:
         return {
             **self.plan.fingerprint_of_all(asdict(self.transform)),
             "isolation_level": self.parameters.isolation_level,
-            "fail_on_data_loss": str(self.rules.fail_on_data_loss),
         }
 
     @property
@@ -146,6 +145,7 @@ class PlannedCopy:
             [self.run_id, self.instance, self.plan.digest, self.parameters.delivery, self.preserve_order, earlier],
             [self.ranges.format(), spans, dict(self.delivery_parts), dict(self.plan.target_ids)],
             dict(self.plan.topic_ids),
+            self.rules.fail_on_data_loss,
         ]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -21,6 +21,8 @@ from airflow_provider_kafka_spark.core.pieces import Piece
 _MARK_VERSION = 2
 #: Half a delivery key: what is delivered, and how it is cut into pieces.
 _HALF = 8
+#: The end of a key under which Spark tasks may pass over records that the source has lost.
+_PERMITS_LOSS = "-loss"
 #: A driver that claims later than this may have been overtaken by a submission whose mark has expired since.
 LATE_CLAIM_MS = 3_600_000
 
@@ -131,19 +133,27 @@ class Decision(enum.Enum):
     READ_BACK = enum.auto()
 
 
-def delivery_key(parts: Mapping[str, object], target_ids: Mapping[str, str], pieces: Sequence[Piece] | None) -> str:
-    """The key of what a driver delivers: 16 hexadecimal digits. Progress of another key does not count.
+def delivery_key(
+    parts: Mapping[str, object],
+    target_ids: Mapping[str, str],
+    pieces: Sequence[Piece] | None,
+    *,
+    permits_loss: bool = False,
+) -> str:
+    """The key of what a driver delivers: 16 hexadecimal digits, and ``-loss`` where its tasks may pass over what the
+    source has lost. Progress of another key does not count, see :func:`counts_for`.
 
     :param parts: all that decides which records are written and how, by name, as plain JSON: the ``run_id``, the
         delivery, the source's cluster and topic ids, the target's cluster, the transformation and so on.
     :param target_ids: id of each target topic; one that is recreated has another.
     :param pieces: of the plan; None for a stream, whose batches share their progress.
 
-    >>> delivery_key({"run_id": "run"}, {"copy": "id"}, None)
-    '1035c6a474234e98'
+    >>> delivery_key({"run_id": "run"}, {"copy": "id"}, None, permits_loss=True)
+    '1035c6a474234e98-loss'
     """
     described = None if pieces is None else [piece.describe() for piece in pieces]
-    return _digest([dict(parts), dict(target_ids)]) + _digest(described)
+    key = _digest([dict(parts), dict(target_ids)]) + _digest(described)
+    return f"{key}{_PERMITS_LOSS}" if permits_loss else key
 
 
 def _digest(content: object) -> str:
@@ -151,9 +161,20 @@ def _digest(content: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_HALF]
 
 
-def is_same_delivery(key: str, other: str) -> bool:
-    """Whether two delivery keys differ in their pieces only."""
-    return key[:_HALF] == other[:_HALF]
+def counts_for(key: str, claimed: str) -> bool:
+    """Whether what was delivered under a key counts for a driver with another one: the keys are the same, or only the
+    driver permits a loss. What was delivered where a loss was permitted may lack what a strict driver must not lack.
+
+    >>> counts_for("1035c6a474234e98", "1035c6a474234e98-loss"), counts_for("1035c6a474234e98-loss", "1035c6a474234e98")
+    (True, False)
+    """
+    return key in (claimed, claimed.removesuffix(_PERMITS_LOSS))
+
+
+def is_same_delivery(key: str, claimed: str) -> bool:
+    """As :func:`counts_for`, whatever the pieces are."""
+    permits, claims = key.endswith(_PERMITS_LOSS), claimed.endswith(_PERMITS_LOSS)
+    return key[:_HALF] == claimed[:_HALF] and (claims or not permits)
 
 
 def latest(marks: Iterable[Mark]) -> Mark | None:
@@ -213,7 +234,7 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
             f"Only the latest submission may write for run {claimant.run_id}; this is submission {claimant.number}, "
             f"and submission {mark.number} has had the run since. This one writes nothing more."
         )
-    if mark is not None and (mark.run_id, mark.key) == (claimant.run_id, claimant.key):
+    if mark is not None and mark.run_id == claimant.run_id and counts_for(mark.key, claimant.key):
         is_trusted = _is_trusted(mark, claimant)
         if is_trusted and mark.state == MarkState.OPEN.value:
             return Decision.CONTINUE
@@ -222,7 +243,7 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
             return Decision.DELIVERED
         # Nothing was written since the worker has proved this very plan.
         return Decision.DELIVERED if carries_proof(mark, claimant) else Decision.READ_BACK
-    if mark is not None and claimant.key == claimant.proved_key and _is_open_plan(mark, claimant):
+    if mark is not None and counts_for(claimant.proved_key, claimant.key) and _is_open_plan(mark, claimant):
         # All of this plan is proved. The other one goes on later.
         return Decision.DELIVERED
     if mark is not None and _is_carried(mark, claimant):

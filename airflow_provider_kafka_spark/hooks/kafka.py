@@ -102,15 +102,15 @@ class KafkaHook(KafkaClient):
         return find_cuts(self, ends.changed(cluster or self.state({p.topic for p in ends.offsets})))
 
     def count_records(self, ranges: OffsetRanges, *, read_committed: bool = True) -> dict[OffsetRange, int]:
-        """Count the records in ranges by reading all of them.
+        """Count the records in ranges by reading all of them; those that have aged out since are not counted.
 
-        :param ranges: ranges within the log.
+        :param ranges: that end within the log.
         :param read_committed: leave out aborted records.
         :raises BrokerUnavailableError: if the broker stops answering for as long as the time-out.
         """
         counts = dict.fromkeys(ranges, 0)
         isolation_level = "read_committed" if read_committed else "read_uncommitted"
-        settings = {"isolation.level": isolation_level, "fetch.wait.max.ms": 50}
+        settings = {"isolation.level": isolation_level, "fetch.wait.max.ms": 50, "auto.offset.reset": "earliest"}
         # librdkafka requires the name of a group.
         consumer = self._consumer("airflow-kafka-spark-count", **settings)
         try:

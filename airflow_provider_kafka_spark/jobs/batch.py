@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_ty
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.run_protocol import counts_for
 from airflow_provider_kafka_spark.core.segments import Segment, joined, within
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
@@ -155,7 +156,8 @@ def _report(
         may_have_duplicates=remaining.repeats and not request.transform.has_provenance_headers,
         leaves_mark=run.leaves_mark,
         progress_groups=run.groups,
-        delivery_key=run.key,
+        # A driver that only counts proves what was proved, and no more.
+        delivery_key=request.proved_key if _is_proved(request, remaining) else run.key,
         target_ids=dict(remaining.target_ids),
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=(*remaining.warnings, *result.warnings, *unmapped),
@@ -199,11 +201,16 @@ def _raise_if_incomplete(result: WriteResult, remaining: Remaining) -> None:
         )
 
 
+def _is_proved(request: JobRequest, remaining: Remaining) -> bool:
+    """Whether nothing was left to do, since the worker has proved all of the plan before."""
+    return remaining.is_delivered and counts_for(request.proved_key, remaining.run.key)
+
+
 def _written_to(
     request: JobRequest, admin: KafkaAdmin, remaining: Remaining, result: WriteResult, targets: Sequence[str]
 ) -> list[OffsetRange]:
     """Where the target has the records: if that is not known, all it got since the run's first submission."""
-    if remaining.is_delivered and request.proved_key and remaining.run.key == request.proved_key:
+    if _is_proved(request, remaining):
         # The worker knows it.
         return []
     written_to = [*result.targets, *remaining.before.targets]
@@ -218,8 +225,7 @@ def _written_to(
 def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) -> tuple[Segment, ...] | None:
     """Which offsets of the target hold which of the source; None if nobody asked, or if it is not known of all."""
     transform, reports = request.transform, result.reports.values()
-    is_proved = remaining.is_delivered and remaining.run.key == request.proved_key
-    if is_proved and request.proved_segments is not None:
+    if _is_proved(request, remaining) and request.proved_segments is not None:
         # The slots were removed when the worker had proved the delivery.
         return joined(within(request.proved_segments, request.offset_ranges))
     if transform.provenance != "segments" or any(report.segments_unknown for report in reports):

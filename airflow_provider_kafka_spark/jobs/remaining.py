@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
-from airflow_provider_kafka_spark.core.run_protocol import Decision
+from airflow_provider_kafka_spark.core.run_protocol import Decision, counts_for
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
@@ -91,7 +91,7 @@ def find_remaining(
     only_counts = decision is Decision.DELIVERED
     if decision is Decision.READ_BACK and not reads_back:
         # The target cannot say what it has. The worker knows what it got.
-        only_counts = bool(request.proved_key) and run.key == request.proved_key
+        only_counts = counts_for(request.proved_key, run.key)
         if not only_counts and _has_got_nothing(request, run, targets):
             decision = Decision.BEGIN
     repeats = run.repeats(decision, only_counts=only_counts)

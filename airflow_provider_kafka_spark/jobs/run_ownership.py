@@ -274,7 +274,8 @@ class RunOwnership:
         lasts = request.goes_on and not is_part
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
         target_ids = {name: topic.id for name, topic in self._targets.items()}
-        key = delivery_key(parts, target_ids, None if lasts else pieces)
+        permits_loss = not request.fail_on_data_loss
+        key = delivery_key(parts, target_ids, None if lasts else pieces, permits_loss=permits_loss)
         # A driver that has the run already is not late.
         submitted_at_ms, now_ms = request.submitted_at_ms, int(time.time() * 1000)
         if not is_part:

@@ -86,6 +86,22 @@ def test_what_is_no_mark_is_refused(text: str) -> None:
         pytest.param(_BEGUN, _RETRY, Decision.READ_BACK, id="opening"),
         pytest.param(_MARK, replace(_RETRY, key="other"), Decision.READ_BACK, id="open-under-another-key"),
         pytest.param(_DONE, replace(_RETRY, key="other"), Decision.READ_BACK, id="finished-another-key"),
+        pytest.param(_MARK, replace(_RETRY, key="key-loss"), Decision.CONTINUE, id="a-loss-is-permitted-since"),
+        pytest.param(
+            replace(_MARK, key="key-loss"), _RETRY, Decision.READ_BACK, id="a-loss-was-permitted-and-is-not-any-more"
+        ),
+        pytest.param(
+            replace(_LONG, key="delivery-long-loss"),
+            replace(_SHORT, proved_key=""),
+            Decision.READ_BACK,
+            id="another-plan-under-which-a-loss-was-permitted",
+        ),
+        pytest.param(
+            _LONG,
+            replace(_SHORT, key="delivery-short-loss", proved_key=""),
+            Decision.CARRY_OVER,
+            id="another-plan-and-a-loss-is-permitted-since",
+        ),
         pytest.param(_MARK, replace(_RETRY, untrusted_until=2), Decision.CONTINUE, id="trusted-again"),
         pytest.param(_MARK, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="open-and-untrusted"),
         pytest.param(_DONE, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="finished-and-untrusted"),

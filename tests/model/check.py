@@ -54,6 +54,8 @@ def _happen(fault: str, world: World) -> World | None:
         late = (driver._replace(is_late=driver.step in ("C1", "C2")) for driver in world.drivers)
         world = world._replace(mark=None, drivers=tuple(late))
         return world if fault == "the mark expires" else world._replace(slots=NOTHING)
+    if fault == "a record ages out":
+        return world._replace(aged_out=frozenset({0}))
     if fault == OLDER_MARK:
         return None if world.older_mark is None else world._replace(mark=world.older_mark)
     if fault.startswith("the target is recreated"):

@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, S
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS, Decision, MarkState
-from tests.model.world import AT_LEAST_ONCE, Driver, Plan, Scenario, World, key_of, names_of, pieces_of
+from tests.model.world import AT_LEAST_ONCE, Driver, Plan, Scenario, World, key_of, names_of, permits_loss, pieces_of
 
 Steps = Iterator[tuple[str, World]]
 
@@ -117,7 +117,8 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
     decision = driver.decision
     if decision is Decision.CONTINUE:
         names = names_of(driver.pieces, scenario.rules.piece_name)
-        slots = world.slots_of(driver.key)
+        assert driver.seen is not None
+        slots = world.slots_of(driver.seen.key)
         decision = scenario.rules.with_slots(decision, names, slots)
         if decision is not Decision.CONTINUE:
             return f"{driver.token} C5: a slot is missing", world.with_driver(index, decision=decision)
@@ -169,16 +170,17 @@ def _carried(world: World, driver: Driver) -> tuple[int, ...] | None:
 
 
 def _is_proved(scenario: Scenario, driver: Driver) -> bool:
-    asked = scenario.tries[driver.of_try]
-    return driver.proved_key == key_of(driver.claimant.run_id, asked.delivery, driver.incarnation, asked.plan)
+    asked, permits = scenario.tries[driver.of_try], permits_loss(scenario, scenario.tries[driver.of_try])
+    key = key_of(driver.claimant.run_id, asked.delivery, driver.incarnation, asked.plan, permits_loss=permits)
+    return run_protocol.counts_for(driver.proved_key, key)
 
 
 def _prepared(
     scenario: Scenario, world: World, index: int, pieces: Plan, slots: tuple[int, ...], duplicates: int = 0
 ) -> World:
     driver = world.drivers[index]
-    delivery = scenario.tries[driver.of_try].delivery
-    key = key_of(driver.claimant.run_id, delivery, driver.incarnation, pieces)
+    delivery, permits = scenario.tries[driver.of_try].delivery, permits_loss(scenario, scenario.tries[driver.of_try])
+    key = key_of(driver.claimant.run_id, delivery, driver.incarnation, pieces, permits_loss=permits)
     step = "C6 slots" if len(pieces) > 1 else "C6 mark"
     if delivery == AT_LEAST_ONCE:
         step, slots = "writes", ()

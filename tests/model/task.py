@@ -76,7 +76,9 @@ def _write(scenario: Scenario, world: World, task: Task) -> Steps:
     """T5, with one record in each transaction: send and compare the ids; commit it with the position."""
     driver, rules = world.drivers[task.driver], scenario.rules
     name, offset = _name(driver, task), _left(driver, task)[0]
-    if task.step == "T5":
+    if task.step == "T5" and offset in world.aged_out:
+        yield from _pass_over(scenario, world, task)
+    elif task.step == "T5":
         if rules.compares_ids and driver.incarnation != world.incarnation:
             return
         sent = task._replace(step="T5 commit", incarnation=world.incarnation)
@@ -87,6 +89,17 @@ def _write(scenario: Scenario, world: World, task: Task) -> Steps:
             yield f"{name} T5: sends offset {offset}", world.with_task(task, sent)
     else:
         yield from _commit(scenario, world, task, task)
+
+
+def _pass_over(scenario: Scenario, world: World, task: Task) -> Steps:
+    """What the source has lost is an error, or is left out."""
+    driver = world.drivers[task.driver]
+    own = names_of(driver.pieces, scenario.rules.piece_name)[task.piece]
+    if scenario.tries[driver.of_try].permits_loss and task.epoch == world.epoch_of(own):
+        offset = _left(driver, task)[0]
+        committed = world.with_slots(driver.key, {own: offset + 1})
+        following = task._replace(position=offset + 1)
+        yield f"{_name(driver, task)} T5: passes over offset {offset}", _following(committed, task, following)
 
 
 def _commit(scenario: Scenario, world: World, before: Task, task: Task) -> Steps:

@@ -153,6 +153,10 @@ _CARRIES = Rules(reads_back=False, carries=True)
             Rules(reads_back=False, repeats=_never), id="nothing-says-that-all-was-written-again",
         ),
         pytest.param(
+            Scenario((_FIRST, Try(permits_loss=True), _RETRY), ("a record ages out",), drivers_live_on=False),
+            Rules(keys_permit_loss=False), id="a-strict-try-trusts-one-that-permits-a-loss",
+        ),
+        pytest.param(
             Scenario((_NARROW_FIRST, _CLEAR, Try(((0,),), "clear")), rules=_CARRIES),
             replace(_CARRIES, repeats=_never), id="nothing-says-that-another-plan-is-forgotten",
         ),

@@ -25,6 +25,7 @@ _AT_LEAST_ONCE = Try(kind="clear", delivery=AT_LEAST_ONCE)
 _NO_MARK = Try(kind="clear", delivery=AT_LEAST_ONCE, may_mark=False)
 _NARROW_FIRST, _NARROW_RETRY = Try(((0,),), "first"), Try(((0,),), "retry")
 _NARROW_CLEAR = Try(((0,),), "clear")
+_PERMITTING, _PERMITTING_CLEAR = Try(permits_loss=True), Try(kind="clear", permits_loss=True)
 _CUT: Plan = ((0,), (1,))
 _LONGER, _LONGER_RETRY = Try(((0, 1, 2),), "clear"), Try(((0, 1, 2),), "retry")
 #: Records have no header, and the result maps their offsets.
@@ -113,6 +114,14 @@ SCENARIOS = (
     pytest.param(
         Scenario((_FIRST, _LONGER, _LONGER_RETRY), rules=_CARRIES),
         5_000, id="segments-a-longer-plan-and-its-retry",
+    ),
+    pytest.param(
+        Scenario((_FIRST, _PERMITTING, _RETRY), ("a record ages out",), drivers_live_on=False),
+        3_000, id="a-loss-is-permitted-and-no-more",
+    ),
+    pytest.param(
+        Scenario((_FIRST, _PERMITTING_CLEAR, _CLEAR), ("a record ages out",), drivers_live_on=False, rules=_CARRIES),
+        3_000, id="segments-and-a-clear-that-permits-a-loss",
     ),
     pytest.param(Scenario((_FIRST, Try(kind="clear", changes_run=True))), 300, id="clear-with-other-expressions"),
     pytest.param(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
-from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision
+from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision, counts_for
 from tests.model.world import (
     AT_LEAST_ONCE,
     Driver,
@@ -17,6 +17,7 @@ from tests.model.world import (
     World,
     key_of,
     offsets_of,
+    permits_loss,
 )
 
 Steps = Iterator[tuple[str, World]]
@@ -80,7 +81,7 @@ def _submitted(scenario: Scenario, world: World, asked: Try, index: int, clock: 
     drivers = []
     for i in range(scenario.drivers):
         token = f"driver {len(world.drivers) + i + 1}"
-        key = key_of(run_id, asked.delivery, world.incarnation, asked.plan)
+        key = key_of(run_id, asked.delivery, world.incarnation, asked.plan, permits_loss=permits_loss(scenario, asked))
         carries = scenario.rules.carries
         of_worker = untrusted_until, carries, proved_until if carries else 0, _proved_key(stored), proved_repeats
         claimant = Claimant(
@@ -166,11 +167,13 @@ def _judge(scenario: Scenario, world: World, index: int, driver: Driver) -> Step
     stored = world.store or Stored(worker.number, worker.run_id)
     is_good = not driver.duplicates and not driver.has_lost
     if is_good:
-        result = Result(
-            worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at, driver.repeats, worker.number
-        )
         asked = scenario.tries[index]
-        key = key_of(worker.run_id, asked.delivery, driver.incarnation, asked.plan)
+        result = _result(asked, worker, driver)
+        permits = permits_loss(scenario, asked)
+        key = key_of(worker.run_id, asked.delivery, driver.incarnation, asked.plan, permits_loss=permits)
+        if not driver.pieces and counts_for(driver.proved_key, key):
+            # It has only counted.
+            key = driver.proved_key
         following = world._replace(store=stored._replace(result=result, proved_key=key))
         following = following.with_worker(index, step="judged", leaves_mark=driver.leaves_mark)
         yield f"{name} judges the report good and stores the result", following
@@ -181,13 +184,16 @@ def _judge(scenario: Scenario, world: World, index: int, driver: Driver) -> Step
         yield f"{name} judges the report bad and stores that", following.with_worker(index, **changes)
 
 
+def _result(asked: Try, worker: Worker, driver: Driver) -> Result:
+    offsets = offsets_of(asked.plan)
+    return Result(worker.run_id, offsets, driver.ended_at, driver.repeats, worker.number, asked.permits_loss)
+
+
 def _green(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
     worker = world.workers[index]
     stored = world.store
     driver = next(d for d in world.drivers if d.of_try == index and d.step == "reported")
-    result = Result(
-        worker.run_id, offsets_of(scenario.tries[index].plan), driver.ended_at, driver.repeats, worker.number
-    )
+    result = _result(scenario.tries[index], worker, driver)
     following = world._replace(
         store=None if stored is None else stored._replace(is_green=True),
         slots=world.slots if driver.decision is Decision.DELIVERED else frozenset(),

@@ -35,6 +35,7 @@ class Try:
     :param copies_again: a clear after a success asks for another copy, under another run id.
     :param changes_run: the transformation is another one, so that earlier deliveries do not count.
     :param may_mark: whether an at-least-once job may write the mark.
+    :param permits_loss: its tasks pass over what the source has lost.
     """
 
     plan: Plan = ONE_PIECE
@@ -43,6 +44,7 @@ class Try:
     copies_again: bool = False
     changes_run: bool = False
     may_mark: bool = True
+    permits_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Rules:
     ends_before_at_least_once: bool = True
     #: Whether the driver finishes the run, and not the worker.
     driver_finishes: bool = False
+    #: Whether the key says that a loss is permitted.
+    keys_permit_loss: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,7 @@ class Scenario:
 class Result(NamedTuple):
     """What a green task promises. The target's incarnation is that of the driver's last look at it.
 
+    Where ``permits_loss``, what the source has lost may be missing.
     Where ``may_have_duplicates``, it only promises that nothing is missing. So does a result when a later submission
     has noted in the mark, or in its result, that it may have written the same again.
     """
@@ -126,6 +131,7 @@ class Result(NamedTuple):
     incarnation: int
     may_have_duplicates: bool = False
     number: int = 0
+    permits_loss: bool = False
 
 
 class Stored(NamedTuple):
@@ -212,6 +218,8 @@ class World(NamedTuple):
     greens: tuple[Result, ...] = ()
     faults: tuple[str, ...] = ()
     incarnation: int = 0
+    #: Offsets that have aged out at the source.
+    aged_out: frozenset[int] = frozenset()
     #: Offsets that the target has, by run.
     records: tuple[tuple[str, int], ...] = ()
     mark: Mark | None = None
@@ -281,10 +289,16 @@ def pieces_of(plan: Plan) -> tuple[Piece, ...]:
     return cut({r: 0 for spans in tasks for r in spans}, tasks, {})
 
 
+def permits_loss(scenario: Scenario, asked: Try) -> bool:
+    """Whether its key says that a loss is permitted."""
+    return asked.permits_loss and scenario.rules.keys_permit_loss
+
+
 @cache
-def key_of(run_id: str, delivery: str, incarnation: int, plan: Plan) -> str:
+def key_of(run_id: str, delivery: str, incarnation: int, plan: Plan, *, permits_loss: bool) -> str:
     parts = {"run_id": run_id, "delivery": delivery}
-    return run_protocol.delivery_key(parts, {"copy": str(incarnation)}, pieces_of(plan))
+    ids = {"copy": str(incarnation)}
+    return run_protocol.delivery_key(parts, ids, pieces_of(plan), permits_loss=permits_loss)
 
 
 @cache
@@ -308,6 +322,8 @@ def broken_promise(world: World) -> str | None:
             continue
         for offset in result.offsets:
             copies = world.records.count((result.run_id, offset))
+            if not copies and result.permits_loss and offset in world.aged_out:
+                continue
             if copies != 1 and not (copies and _may_have_duplicates(world, result)):
                 return f"the task is green, and the target has {copies} copies of offset {offset} of {result.run_id}"
     return None

@@ -342,9 +342,11 @@ before the end of a plan, while its job runs
   tests/core/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
 What was copied from the part that was cut stays in the target
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
-So is the rest of a log that was cut, from the cut on
+The rest of a log that was cut is read too
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
   tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
+What a strict try has delivered counts when its retry permits a loss
+  tests/operators/test_permitted_loss.py::test_what_a_strict_try_delivered_counts
 Clear the task to copy what is there now, or pass `fail_on_data_loss=False`
   tests/operators/test_bounded_copy.py::test_a_recreated_topic_is_copied_from_its_beginning
 A result speaks of the topics that it was made of
