@@ -105,8 +105,11 @@ class LagWatch:
 def lag_of(committed: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]) -> tuple[int, set[str]]:
     """How far a group is behind, and the partitions that it does not consume.
 
-    >>> lag_of({("a", 0): 5, ("a", 1): 9}, {("a", 0): 8, ("a", 1): 7, ("a", 2): 100})
-    (3, {'a[2]'})
+    One offset of each partition does not count: a copy's transaction ends with a marker there, and a consumer that
+    commits the offset after its last record never passes it.
+
+    >>> lag_of({("a", 0): 5, ("a", 1): 9, ("a", 2): 4}, {("a", 0): 8, ("a", 1): 7, ("a", 2): 5, ("a", 3): 100})
+    (2, {'a[3]'})
     """
-    lag = sum(max(0, end - committed[place]) for place, end in ends.items() if place in committed)
+    lag = sum(max(0, end - 1 - committed[place]) for place, end in ends.items() if place in committed)
     return lag, {f"{topic}[{number}]" for topic, number in ends if (topic, number) not in committed}

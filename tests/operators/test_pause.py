@@ -157,6 +157,20 @@ def test_partitions_that_nobody_consumes_do_not_count(
     assert f"{scene.target}[1]: these partitions do not count" in capfd.readouterr().err
 
 
+def test_the_marker_of_a_transaction_is_no_lag(scene: Scene, topic: TopicFactory) -> None:
+    """A group that commits the offset after its last record never passes it."""
+    scene.sources, scene.given["target_topic"] = [topic(3, suffix="wide")], topic(3, suffix="wide-target")
+    scene.kafka.produce(scene.source, [Record(value=b"v", partition=i) for i in range(3)])
+    scene.succeed(preserve_partition=True, pause_while_lag=None)
+    with KafkaHook() as hook:
+        ConsumerGroup(hook, scene.group_id).commit({TopicPartition(scene.target, i): 1 for i in range(3)})
+
+    pause = {"group_id": scene.group_id, "max_lag": 2}
+    scene.clear(on_rerun="copy_again", preserve_partition=True, pause_while_lag=pause, max_pause=5)
+
+    assert scene.values().total() == 6
+
+
 def test_a_group_that_consumes_nothing_is_an_error(scene: Scene) -> None:
     pause = {"group_id": f"nobody-{uuid4().hex[:8]}", "max_lag": 5}
     for target in ({}, {"target_topic": None, "target_topic_expr": f"'{scene.target}'"}):
