@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from operator import itemgetter
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.pieces import Piece, split_name
 from airflow_provider_kafka_spark.core.segments import Segment
 
@@ -53,6 +54,19 @@ class SlotProgress:
         runs = runs.removeprefix(_WHOLE)
         return cls(name, offset, is_whole, _parse_runs(runs) if found else None)
 
+    def segments(self, source: TopicPartition, target: str) -> list[Segment]:
+        """Its runs, as far as they are known.
+
+        :param target: topic, whose partition has the source's number.
+        """
+        return [
+            Segment(
+                OffsetRange(source.topic, source.partition, begin, until),
+                OffsetRange(target, source.partition, start, start + until - begin),
+            )
+            for begin, until, start in self.runs or ()
+        ]
+
     def format(self, topic: str, partition: int) -> str:
         """The metadata of the committed offset.
 
@@ -68,6 +82,37 @@ class SlotProgress:
         head, whole = f"{self.name}\n{targets}{_SEGMENTS}", _WHOLE if self.is_whole else ""
         mapped = mapped if len(head) + len(whole) + len(mapped) <= _MAX_METADATA else _UNKNOWN
         return f"{head}{whole}{mapped}{_END}"
+
+
+def last_targets(metadata: str) -> dict[tuple[str, int], int]:
+    """The last offset that a slot's piece has in each partition of the targets, as far as it is known.
+
+    >>> last_targets("orders-0-0-20\\ncopy 0 5 e 1 0 0\\n=!0 f 5\\0")
+    {('copy', 0): 19, ('copy', 1): 0}
+    """
+    _, _, written = metadata.split(_END)[0].partition("\n")
+    found: dict[tuple[str, int], int] = {}
+    for line in written.partition(_SEGMENTS)[0].splitlines():
+        topic, *numbers = line.split(" ")
+        if topic == _UNKNOWN:
+            continue
+        fields = [int(number, 36) for number in numbers]
+        found |= {(topic, n): first + more for n, first, more in zip(*(fields[i::3] for i in range(3)), strict=True)}
+    return found
+
+
+def overlaps(runs: Iterable[Run]) -> bool:
+    """Whether two runs of one partition are at the same offsets of the target: its log was cut between them.
+
+    >>> overlaps([(0, 5, 0), (5, 9, 5)]), overlaps([(0, 5, 0), (5, 9, 4)])
+    (False, True)
+    """
+    reached = 0
+    for begin, until, target in sorted(runs, key=itemgetter(2)):
+        if target < reached:
+            return True
+        reached = target + until - begin
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ class Mark:
     :param pieces: how many slots there are; 0 if that is not known.
     :param repeats: what was delivered before was not known, so that it may have been written again, or may be by the
         next plan.
+    :param leaders: which leaders the targets had when the run was claimed, see :func:`leaders_of`; empty if unknown.
     """
 
     number: int
@@ -63,6 +64,7 @@ class Mark:
     width: int = 1
     pieces: int = 0
     repeats: bool = False
+    leaders: str = ""
 
     def to_json(self) -> str:
         """The metadata of the committed offset; brokers take 4,096 bytes by default."""
@@ -98,6 +100,7 @@ class Claimant:
     :param proved_key: the delivery key of that submission.
     :param proved_repeats: what it has proved may be in the target more than once.
     :param reads_back: the target tells what it has, by its headers.
+    :param leaders: of the targets, or those of the mark if the targets have what its progress tells of.
     """
 
     number: int
@@ -111,11 +114,13 @@ class Claimant:
     proved_key: str = ""
     proved_repeats: bool = False
     reads_back: bool = False
+    leaders: str = ""
 
     def mark(
         self, state: MarkState, groups: int = 0, width: int = 1, pieces: int = 0, *, repeats: bool = False
     ) -> Mark:
-        return Mark(self.number, self.token, self.run_id, self.key, state.value, groups, width, pieces, repeats)
+        of_run = self.number, self.token, self.run_id, self.key
+        return Mark(*of_run, state.value, groups, width, pieces, repeats, self.leaders)
 
 
 class Decision(enum.Enum):
@@ -175,6 +180,24 @@ def is_same_delivery(key: str, claimed: str) -> bool:
     """As :func:`counts_for`, whatever the pieces are."""
     permits, claims = key.endswith(_PERMITS_LOSS), claimed.endswith(_PERMITS_LOSS)
     return key[:_HALF] == claimed[:_HALF] and (claims or not permits)
+
+
+def leaders_of(epochs: Mapping[tuple[str, int], int | None]) -> str:
+    """A digest of the leaders' epochs, by topic and partition; empty if one is not known.
+
+    >>> leaders_of({("copy", 0): 3}), leaders_of({("copy", 0): None})
+    ('3d3eb23b', '')
+    """
+    if None in epochs.values():
+        return ""
+    return _digest(sorted([*place, epoch] for place, epoch in epochs.items()))
+
+
+def may_be_cut(mark: Mark, claimant: Claimant) -> bool:
+    """Whether a target has had another leader since the mark, so that its log may lack what was acknowledged: a leader
+    that was not in sync cuts it (``unclean.leader.election.enable``).
+    """
+    return bool(mark.leaders and claimant.leaders) and mark.leaders != claimant.leaders
 
 
 def latest(marks: Iterable[Mark]) -> Mark | None:
@@ -257,6 +280,8 @@ def _is_trusted(mark: Mark, claimant: Claimant) -> bool:
     """Whether the state of the mark counts. The latest proof may be of a driver that has left the mark to another plan,
     whose progress it has found trusted.
     """
+    if may_be_cut(mark, claimant):
+        return False
     is_left = claimant.carries and mark.key != claimant.proved_key and mark.number == claimant.proved_until
     return mark.number > claimant.untrusted_until or (is_left and mark.number == claimant.untrusted_until)
 
@@ -280,7 +305,7 @@ def carries_proof(mark: Mark, claimant: Claimant) -> bool:
     the run, and no later submission has written without a trace.
     """
     is_proved = claimant.carries and mark.key == claimant.proved_key and mark.state != MarkState.OPENING.value
-    return is_proved and 0 < claimant.proved_until >= claimant.untrusted_until
+    return is_proved and not may_be_cut(mark, claimant) and 0 < claimant.proved_until >= claimant.untrusted_until
 
 
 def with_slots(decision: Decision, pieces: Collection[str], slots: Mapping[str, int]) -> Decision:

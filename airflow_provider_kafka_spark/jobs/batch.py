@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.carried_progress import overlaps
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     DeliveryError,
@@ -25,7 +26,7 @@ from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_ty
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
-from airflow_provider_kafka_spark.core.run_protocol import counts_for
+from airflow_provider_kafka_spark.core.run_protocol import counts_for, leaders_of
 from airflow_provider_kafka_spark.core.segments import Segment, joined, within
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
@@ -35,12 +36,13 @@ from airflow_provider_kafka_spark.jobs.progress import OverallProgress, Progress
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.remaining import (
     Remaining,
+    compacted_of,
     find_remaining,
     find_written,
     open_planned,
     start_in_target,
 )
-from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
 from airflow_provider_kafka_spark.jobs.transform import (
@@ -101,6 +103,8 @@ def copy_ranges(
     # Whatever went to a topic that is no longer there is lost.
     _raise_if_recreated(run.admin, remaining.target_ids)
     _raise_if_incomplete(result, remaining)
+    if not remaining.is_delivered:
+        _raise_if_cut(spark, request, remaining, result, targets, reads_back=not compacted_of(configs))
     report = _report(spark, request, remaining, result, targets, time.monotonic() - started)
     if failed and request.delivery == EXACTLY_ONCE:
         # Nothing was written twice, so nothing has to be searched for duplicates.
@@ -198,6 +202,40 @@ def _raise_if_incomplete(result: WriteResult, remaining: Remaining) -> None:
         raise DeliveryError(
             f"Each piece of the plan must be reported by its Spark task; {len(missing):,} of {len(names):,} are not, "
             f"such as {missing[0]}. A retry writes what is missing."
+        )
+
+
+def _raise_if_cut(
+    spark: SparkApplication,
+    request: JobRequest,
+    remaining: Remaining,
+    result: WriteResult,
+    targets: Sequence[str],
+    *,
+    reads_back: bool,
+) -> None:
+    """Look whether the targets still have what they have acknowledged, if one of them has got another leader since.
+
+    :param reads_back: headers tell what the targets have, if there are any.
+    :raises DeliveryError: if a log was cut.
+    """
+    run = remaining.run
+    ends = run.admin.log_ends(targets)
+    if run.leaders in ("", leaders_of({place: end.epoch for place, end in ends.items()})):
+        return
+    sys.stderr.write("A partition of the target has got another leader: looks whether its log was cut.\n")
+    cut = [str(r) for r in result.targets if r.until_offset > ends[r.topic, r.partition].offset]
+    cut += [name for name, report in result.reports.items() if overlaps(report.runs)]
+    if not cut and reads_back and request.transform.has_provenance_headers:
+        wait_for_open_transactions(run.admin, targets)
+        expected = result.written.total() + remaining.before.ranges.total
+        found = find_written(spark, request, run, targets).ranges.intersect(request.offset_ranges).total
+        cut = [f"{expected - found:,} of {expected:,} records"] if found < expected else []
+    if cut:
+        raise DeliveryError(
+            f"A target must keep what it has acknowledged; gone is {', '.join(cut[:5])}: another leader has cut the "
+            "log (unclean.leader.election.enable). A retry writes what is missing. With min.insync.replicas of 2 or "
+            "more on the target, a cut needs more than one broker to fail."
         )
 
 

@@ -37,6 +37,16 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
+class LogEnd(NamedTuple):
+    """Where the log of a partition ends.
+
+    :param epoch: of its last record's leader; None where the brokers do not say it.
+    """
+
+    offset: int
+    epoch: int | None
+
+
 class TargetTopic(NamedTuple):
     """A topic as brokers describe it.
 
@@ -107,6 +117,10 @@ class KafkaAdmin:
         }
 
     def end_offsets(self, topics: Sequence[str], *, committed: bool = False) -> dict[tuple[str, int], int]:
+        """As :meth:`log_ends`, without the epochs."""
+        return {place: end.offset for place, end in self.log_ends(topics, committed=committed).items()}
+
+    def log_ends(self, topics: Sequence[str], *, committed: bool = False) -> dict[tuple[str, int], LogEnd]:
         """The end of each partition of topics that exist.
 
         :param committed: up to the first open transaction.
@@ -121,10 +135,11 @@ class KafkaAdmin:
         )
         options = kafka.clients.admin.ListOffsetsOptions(level)
         found = self._get(self._client.listOffsets(request, options).all())
-        return {
-            (entry.getKey().topic(), entry.getKey().partition()): entry.getValue().offset()
-            for entry in found.entrySet()
-        }
+        ends = {}
+        for entry in found.entrySet():
+            place, end = entry.getKey(), entry.getValue()
+            ends[place.topic(), place.partition()] = LogEnd(end.offset(), end.leaderEpoch().orElse(None))
+        return ends
 
     def committed(self, group: str) -> Offsets:
         """All committed offsets of a group; empty if it is gone. What a transaction is about to change is as before."""

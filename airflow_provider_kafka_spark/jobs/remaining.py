@@ -28,6 +28,10 @@ _NO_HEADERS = (
     "An earlier try may have delivered records, its committed progress does not tell which, and without provenance "
     "headers there is no other way to find them: all records are written, and what it has delivered is written again."
 )
+_CUT = (
+    "{} has not what an earlier try has delivered there: another leader has cut the log. Without provenance headers "
+    "nothing tells what is gone: all records are written, and what is left of the earlier ones is there once more."
+)
 _LATE = (
     "The job began more than an hour after its submission, and nothing tells whose records the target has got since. "
     "If another try has delivered meanwhile, and brokers have forgotten it, records are in the target more than once."
@@ -85,13 +89,13 @@ def find_remaining(
             "Create it: a retry then writes all records to the new topic."
         )
     target_ids = {name: topic.id for name, topic in described.items()}
-    compacted = [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
+    compacted = compacted_of(configs)
     reads_back = request.transform.has_provenance_headers and not compacted
     decision = run.claim(request, source.pieces, described, reads_back=reads_back)
     only_counts = decision is Decision.DELIVERED
     if decision is Decision.READ_BACK and not reads_back:
         # The target cannot say what it has. The worker knows what it got.
-        only_counts = counts_for(request.proved_key, run.key)
+        only_counts = counts_for(request.proved_key, run.key) and not run.cut
         if not only_counts and _has_got_nothing(request, run, targets):
             decision = Decision.BEGIN
     repeats = run.repeats(decision, only_counts=only_counts)
@@ -107,6 +111,7 @@ def find_remaining(
         slots = run.open(decision, source.pieces)
         warning = _COMPACTED.format(", ".join(compacted[:5])) if compacted else _NO_HEADERS
         warning = warning if run.follows_another else _LATE
+        warning = _CUT.format(", ".join(run.cut[:5])) if run.cut else warning
         return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, warning))
     wait_for_open_transactions(run.admin, targets)
     before = find_written(spark, request, run, targets)
@@ -119,6 +124,11 @@ def find_remaining(
         source = _open(spark, request, remaining, plan_spans(pieces))
     slots = run.open(decision, source.pieces)
     return Remaining(run, source, target_ids, slots, before=before, warnings=source.warnings)
+
+
+def compacted_of(configs: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Topics that cannot be read back: compaction removes what was delivered."""
+    return [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
 
 
 def _has_got_nothing(request: JobRequest, run: RunOwnership, targets: Sequence[str]) -> bool:

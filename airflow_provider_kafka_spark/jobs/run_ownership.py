@@ -9,11 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
+from airflow_provider_kafka_spark.core.carried_progress import (
+    ProvedDelivery,
+    SlotProgress,
+    carried,
+)
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slot
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
@@ -39,11 +43,14 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     forgets,
     is_same_delivery,
     latest,
+    leaders_of,
     leaves_mark,
+    may_be_cut,
     may_have_delivered,
     repeats,
     with_slots,
 )
+from airflow_provider_kafka_spark.jobs.cut_targets import cut_since
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
     CommittedOffset,
     KafkaAdmin,
@@ -91,6 +98,8 @@ class RunOwnership:
     :ivar groups: that hold the progress.
     :ivar has_mark: whether the login may commit the run's mark, which at least once does not insist on.
     :ivar leaves_mark: whether the mark stays that of another plan of the run.
+    :ivar leaders: of the targets when the run was claimed.
+    :ivar cut: which targets lack what an earlier try delivered there.
     """
 
     def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
@@ -100,6 +109,8 @@ class RunOwnership:
         self.groups: tuple[str, ...] = ()
         self.has_mark = True
         self.leaves_mark = False
+        self.leaders = ""
+        self.cut: tuple[str, ...] = ()
         self._request = request
         self._token = uuid4().hex
         self._producer = producer
@@ -144,8 +155,18 @@ class RunOwnership:
         self._targets, self._reads_back = targets, reads_back
         if self._producer is None:
             return self._claim_plainly(pieces)
+        # Before the progress is read: a leader that comes later is another one for the next driver.
+        ends = self.admin.log_ends(sorted(targets))
+        self.leaders = leaders_of({place: end.epoch for place, end in ends.items()})
         mark = self._read_mark()
-        claimant = self._claimant = self._new_claimant(pieces)
+        claimant = self._new_claimant(pieces)
+        if mark is not None and not reads_back and may_be_cut(mark, claimant):
+            slots = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
+            until = {place: end.offset for place, end in ends.items()}
+            self.cut = cut_since(self.admin.jvm, request, pieces, slots, until)
+            if not self.cut:
+                claimant = replace(claimant, leaders=mark.leaders)
+        self._claimant = claimant
         decision = decide(mark, claimant)
         self.leaves_mark = leaves_mark(mark, claimant, decision)
         if fences(mark, claimant):
@@ -283,7 +304,8 @@ class RunOwnership:
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
         carries = request.transform.provenance == "segments" and not request.goes_on
         of_worker = request.untrusted_until, carries, request.proved_until, request.proved_key, request.proved_repeats
-        return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker, self._reads_back)
+        of_target = self._reads_back, self.leaders
+        return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker, *of_target)
 
     def _slots(self, key: str, width: int) -> _Slots:
         return _Slots(self._request.instance, key, self._marked[0], width)

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
-from tests.operators.copy_task import KINDS, NewTask, Stream
+from tests.operators.copy_task import KINDS, NewTask
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
