@@ -263,6 +263,30 @@ BREAKAGES = (
         "if self.stream is None:\n            return BatchForm",
         ["tests/operators/test_stream_parameters.py::test_all_else_may_change_within_a_batch"],
     ),
+    Breakage(
+        "cut-target-trusted",
+        "What a target has acknowledged and lost is written again.",
+        "airflow_provider_kafka_spark/core/run_protocol.py",
+        "return bool(mark.leaders and claimant.leaders) and mark.leaders != claimant.leaders",
+        "return bool(mark.leaders and claimant.leaders) and mark.leaders == claimant.key",
+        ["tests/core/test_run_protocol.py::test_what_earlier_deliveries_mean"],
+    ),
+    Breakage(
+        "permitted-loss-trusted",
+        "What a try has delivered that permitted a loss does not count for a strict one.",
+        "airflow_provider_kafka_spark/core/run_protocol.py",
+        "return key in (claimed, claimed.removesuffix(_PERMITS_LOSS))",
+        "return key.removesuffix(_PERMITS_LOSS) == claimed.removesuffix(_PERMITS_LOSS)",
+        ["tests/core/test_run_protocol.py::test_what_earlier_deliveries_mean"],
+    ),
+    Breakage(
+        "marker-is-lag",
+        "The marker of a transaction is no lag.",
+        "airflow_provider_kafka_spark/jobs/lag_watch.py",
+        "max(0, end - 1 - committed[place])",
+        "max(0, end - committed[place])",
+        ["tests/operators/test_pause.py::test_the_marker_of_a_transaction_is_no_lag"],
+    ),
     # jobs
     Breakage(
         "number-not-kept-beside-the-checkpoint",

@@ -56,6 +56,10 @@ def _happen(fault: str, world: World) -> World | None:
         return world if fault == "the mark expires" else world._replace(slots=NOTHING)
     if fault == "a record ages out":
         return world._replace(aged_out=frozenset({0}))
+    if fault == "the target is cut":
+        return world._replace(leaders=world.leaders + 1, records=world.records[:-1])
+    if fault == "the target has another leader":
+        return world._replace(leaders=world.leaders + 1)
     if fault == OLDER_MARK:
         return None if world.older_mark is None else world._replace(mark=world.older_mark)
     if fault.startswith("the target is recreated"):

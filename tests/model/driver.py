@@ -9,8 +9,20 @@ from airflow_provider_kafka_spark.core import run_protocol
 from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.pieces import split_name
 from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS, Decision, MarkState
-from tests.model.world import AT_LEAST_ONCE, Driver, Plan, Scenario, World, key_of, names_of, permits_loss, pieces_of
+from tests.model.world import (
+    AT_LEAST_ONCE,
+    Driver,
+    Plan,
+    Scenario,
+    World,
+    key_of,
+    names_of,
+    offsets_of,
+    permits_loss,
+    pieces_of,
+)
 
 Steps = Iterator[tuple[str, World]]
 
@@ -68,7 +80,12 @@ def _decide(scenario: Scenario, world: World, index: int) -> Steps:
     mark = rules.latest([] if world.mark is None else [world.mark])
     now_ms = LATE_CLAIM_MS + 1 if driver.is_late else 0
     is_retry = rules.may_have_delivered(driver.claimant.may_have_delivered, 0, now_ms)
-    claimant = replace(driver.claimant, may_have_delivered=is_retry)
+    claimant = replace(driver.claimant, may_have_delivered=is_retry, leaders=_leaders(scenario, world))
+    is_looked_at = mark is not None and not rules.reads_back and run_protocol.may_be_cut(mark, claimant)
+    is_cut = mark is not None and is_looked_at and _is_cut(world, driver, mark.key)
+    world = world.with_driver(index, claimant=claimant, is_cut=is_cut)
+    if mark is not None and is_looked_at and not is_cut:
+        claimant = replace(claimant, leaders=mark.leaders)
     try:
         decision = rules.decide(mark, claimant)
     except RunTakenOverError:
@@ -86,6 +103,19 @@ def _decide(scenario: Scenario, world: World, index: int) -> Steps:
     leaves = rules.leaves_mark(mark, claimant, decision)
     following = world.with_driver(index, step=step, decision=decision, seen=mark, leaves_mark=leaves)
     yield f"{driver.token} C2, C3: {seen}: {decision.name}", following
+
+
+def _leaders(scenario: Scenario, world: World) -> str:
+    return str(world.leaders + 1) if scenario.rules.compares_leaders else ""
+
+
+def _is_cut(world: World, driver: Driver, key: str) -> bool:
+    """Whether the target lacks what the slots of a key, or the worker's proof, tell of."""
+    told = set(driver.proved)
+    for name, position in world.slots_of(key).items():
+        _, start, _ = split_name(name) or ("", 0, 0)
+        told |= set(range(start, position))
+    return any((driver.claimant.run_id, offset) not in world.records for offset in told)
 
 
 def _may_mark(scenario: Scenario, world: World, driver: Driver) -> bool:
@@ -135,7 +165,7 @@ def _read(scenario: Scenario, world: World, index: int) -> tuple[str, World]:
         return text, _prepared(scenario, world, index, driver.pieces, positions)
     if decision is Decision.DELIVERED:
         return f"{driver.token} C5: only counts", _counting(scenario, world, index)
-    if decision is Decision.READ_BACK and not scenario.rules.reads_back and _is_proved(scenario, driver):
+    if decision is Decision.READ_BACK and _is_proved(scenario, driver):
         text = f"{driver.token} C5: nothing can be read back, and the worker has proved the delivery"
         return text, _counting(scenario, world, index)
     pieces, duplicates, text = driver.pieces, 0, "begins"
@@ -170,6 +200,9 @@ def _carried(world: World, driver: Driver) -> tuple[int, ...] | None:
 
 
 def _is_proved(scenario: Scenario, driver: Driver) -> bool:
+    """Whether the worker knows what the target cannot tell."""
+    if scenario.rules.reads_back or driver.is_cut:
+        return False
     asked, permits = scenario.tries[driver.of_try], permits_loss(scenario, scenario.tries[driver.of_try])
     key = key_of(driver.claimant.run_id, asked.delivery, driver.incarnation, asked.plan, permits_loss=permits)
     return run_protocol.counts_for(driver.proved_key, key)
@@ -211,7 +244,15 @@ def _report(scenario: Scenario, world: World, index: int) -> Steps:
     driver, rules = world.drivers[index], scenario.rules
     if rules.checks_ids_at_end and driver.incarnation != world.incarnation:
         return
-    following = world.with_driver(index, step="reported", ended_at=world.incarnation, slots=())
+    asked = scenario.tries[driver.of_try]
+    if driver.pieces and driver.claimant.leaders != _leaders(scenario, world) and not asked.permits_loss:
+        run_id = driver.claimant.run_id
+        if any((run_id, offset) not in world.records for offset in offsets_of(asked.plan)):
+            return
+    # One that only counts looks at the target when it claims.
+    seen = world.leaders if driver.pieces or not driver.claimant.leaders else int(driver.claimant.leaders) - 1
+    ended = {"ended_at": world.incarnation, "ended_with": seen}
+    following = world.with_driver(index, step="reported", slots=(), **ended)
     if rules.driver_finishes and world.mark is not None:
         following = following._replace(mark=replace(world.mark, state=MarkState.FINISHED.value))
     yield f"{driver.token} reports", following

@@ -157,6 +157,14 @@ _CARRIES = Rules(reads_back=False, carries=True)
             Rules(keys_permit_loss=False), id="a-strict-try-trusts-one-that-permits-a-loss",
         ),
         pytest.param(
+            Scenario((_FIRST, _RETRY), ("the target is cut",)),
+            Rules(compares_leaders=False), id="leaders-of-targets-are-not-compared",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _CLEAR), ("the target is cut",), rules=_CARRIES),
+            replace(_CARRIES, compares_leaders=False), id="leaders-of-targets-are-not-compared-with-segments",
+        ),
+        pytest.param(
             Scenario((_NARROW_FIRST, _CLEAR, Try(((0,),), "clear")), rules=_CARRIES),
             replace(_CARRIES, repeats=_never), id="nothing-says-that-another-plan-is-forgotten",
         ),

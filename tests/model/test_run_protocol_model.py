@@ -123,6 +123,18 @@ SCENARIOS = (
         Scenario((_FIRST, _PERMITTING_CLEAR, _CLEAR), ("a record ages out",), drivers_live_on=False, rules=_CARRIES),
         3_000, id="segments-and-a-clear-that-permits-a-loss",
     ),
+    pytest.param(Scenario((_FIRST, _RETRY), ("the target is cut",)), 1_000, id="a-cut-target"),
+    pytest.param(
+        Scenario((_FIRST, _CLEAR), ("the target is cut",), rules=_CARRIES), 1_000, id="segments-and-a-cut-target"
+    ),
+    pytest.param(
+        Scenario((_FIRST, _LONGER, _LONGER), ("the target is cut",), drivers_live_on=False, rules=_CARRIES),
+        3_000, id="segments-a-longer-plan-and-a-cut-target", marks=pytest.mark.long,
+    ),
+    pytest.param(
+        Scenario((_FIRST, _RETRY), ("the target has another leader",), rules=_CARRIES),
+        1_000, id="segments-and-another-leader",
+    ),
     pytest.param(Scenario((_FIRST, Try(kind="clear", changes_run=True))), 300, id="clear-with-other-expressions"),
     pytest.param(
         Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the state store is lost",)),

@@ -186,7 +186,8 @@ def _judge(scenario: Scenario, world: World, index: int, driver: Driver) -> Step
 
 def _result(asked: Try, worker: Worker, driver: Driver) -> Result:
     offsets = offsets_of(asked.plan)
-    return Result(worker.run_id, offsets, driver.ended_at, driver.repeats, worker.number, asked.permits_loss)
+    of_target = driver.ended_at, driver.repeats, worker.number, asked.permits_loss, driver.ended_with
+    return Result(worker.run_id, offsets, *of_target)
 
 
 def _green(scenario: Scenario, world: World, index: int) -> tuple[str, World]:

@@ -87,6 +87,8 @@ class Rules:
     driver_finishes: bool = False
     #: Whether the key says that a loss is permitted.
     keys_permit_loss: bool = True
+    #: Whether a target's leaders are compared.
+    compares_leaders: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class Scenario:
 
 
 class Result(NamedTuple):
-    """What a green task promises. The target's incarnation is that of the driver's last look at it.
+    """What a green task promises. The target's incarnation and leaders are those of the driver's last look at it.
 
     Where ``permits_loss``, what the source has lost may be missing.
     Where ``may_have_duplicates``, it only promises that nothing is missing. So does a result when a later submission
@@ -132,6 +134,7 @@ class Result(NamedTuple):
     may_have_duplicates: bool = False
     number: int = 0
     permits_loss: bool = False
+    leaders: int = 0
 
 
 class Stored(NamedTuple):
@@ -185,6 +188,9 @@ class Driver(NamedTuple):
     proved: tuple[int, ...] = ()
     is_late: bool = False
     ended_at: int = 0
+    ended_with: int = 0
+    #: The target lacks what was delivered before.
+    is_cut: bool = False
     #: The highest number that was anywhere when this one's was chosen.
     highest_before: int = 0
 
@@ -218,6 +224,8 @@ class World(NamedTuple):
     greens: tuple[Result, ...] = ()
     faults: tuple[str, ...] = ()
     incarnation: int = 0
+    #: How often the target has got another leader.
+    leaders: int = 0
     #: Offsets that have aged out at the source.
     aged_out: frozenset[int] = frozenset()
     #: Offsets that the target has, by run.
@@ -313,12 +321,12 @@ def offsets_of(plan: Plan) -> tuple[int, ...]:
 def broken_promise(world: World) -> str | None:
     """Whether a green task promises what is not so, or a submission fails because of an earlier one.
 
-    A target that is recreated after the driver's last look at it is no fault of the copy.
+    A target that is recreated, or cut, after the driver's last look at it is no fault of the copy.
     """
     if world.is_refused:
         return "a submission is refused because of one that was there before it"
     for result in world.greens:
-        if result.incarnation != world.incarnation:
+        if (result.incarnation, result.leaders) != (world.incarnation, world.leaders):
             continue
         for offset in result.offsets:
             copies = world.records.count((result.run_id, offset))

@@ -342,6 +342,9 @@ before the end of a plan, while its job runs
   tests/core/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
 What was copied from the part that was cut stays in the target
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+A target whose log is cut has lost what it had acknowledged
+  tests/operators/test_cut_targets.py::test_what_a_target_has_lost_is_written_again
+  tests/core/test_run_protocol.py::test_what_earlier_deliveries_mean
 The rest of a log that was cut is read too
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
   tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
@@ -634,7 +637,7 @@ PROMISES = (*_read(OF_GUARANTEES, GUARANTEES), *_read(OF_SECURITY, SECURITY))
 #: Headings, and words of single paragraphs, bullets and rows, that promise nothing; with the reason.
 NO_PROMISE: Mapping[str, Mapping[str, str]] = {
     GUARANTEES: {
-        "A target whose log is cut has lost what was delivered": "It says what is not noticed.",
+        "What is cut after the driver's last look is found by an audit only": "It says what is not noticed.",
         "Ranges and plans of other tasks, sensors, the marks of runs": "It says what is not compared.",
         "A backfill that reprocesses its runs clears them too": "It introduces a table.",
         "On this page a *try* is one of Airflow's tries of a task": "It explains two words.",
