@@ -329,8 +329,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             transform = self._transform(attempt.parameters)
         else:
             transform = attempt.parameters.transform(*approved.origin.window)
-        cuts = attempt.source.cuts(state.reached)
-        resolved, target = self._resolved_plan(attempt, state, rules, cuts)
+        resolved, target, cuts = self._resolved_plan(attempt, state, rules)
         transform = transform.of_topics({r.topic for r in resolved.ranges})
         state, plan = store.for_plan(state, resolved, transform, cuts)
         state = replace(state, instance=state.instance or self._instance(attempt.context, state.item))
@@ -371,18 +370,21 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         )
 
     def _resolved_plan(
-        self, attempt: Attempt, state: RunState, rules: ReadRules, cuts: Mapping[TopicPartition, int]
-    ) -> tuple[ReplayPlan, ClusterState]:
-        """The plan of an earlier try while it is valid, or else a new one; and the target's cluster."""
+        self, attempt: Attempt, state: RunState, rules: ReadRules
+    ) -> tuple[ReplayPlan, ClusterState, dict[TopicPartition, int]]:
+        """The plan of an earlier try while it is valid, or else a new one; the target's cluster; and where the source's
+        logs were cut that had reached further.
+        """
         earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
         if earlier is not None:
             check_topics(attempt.source, earlier.topic_ids, "READ")
             source = attempt.source.state(earlier.topic_ids)
+            cuts = attempt.source.cuts(state.reached, source)
             lost = earlier.losses(source, rules, cuts)
             if not lost and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
                 new = self._new_targets.planned(attempt, earlier.target.routes(earlier.topic_ids), source, target)
-                return earlier, created(attempt, new, target, earlier, plan_only=self.plan_only)
+                return earlier, created(attempt, new, target, earlier, plan_only=self.plan_only), cuts
             self.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
         approved = ApprovedPlan.from_records(attempt.parameters.records)
         resolved, cluster = self._resolve(attempt, rules) if approved is None else _resolve_ranges(attempt, rules)
@@ -411,7 +413,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             warnings.append(_RERUN.format(state.earlier.records))
         elif state.copies_again:
             warnings.append(_COPIES_AGAIN)
-        return replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings)), target
+        plan = replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings))
+        return plan, target, attempt.source.cuts(state.reached, cluster)
 
     def _log_picture(self, plan: ReplayPlan, source: ClusterState) -> None:
         """Show where the plan lies in its topics."""
