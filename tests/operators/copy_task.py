@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
+from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
@@ -175,11 +176,16 @@ def once(first: int, last: int) -> Counter[bytes]:
     return Counter(b"%d" % i for i in range(first, last))
 
 
-def pace_groups(kafka: KafkaBroker) -> list[str]:
-    """Groups by which drivers tell their tasks how fast they may be."""
+def pace_groups(kafka: KafkaBroker, target: str) -> list[str]:
+    """Groups by which drivers that write to a topic tell their tasks how fast they may be."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     groups = admin.list_consumer_groups(request_timeout=10).result(timeout=30).valid
-    return [group.group_id for group in groups if group.group_id.endswith("-pace")]
+    paces = [group.group_id for group in groups if group.group_id.endswith("-pace")]
+    offsets = {
+        group: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(timeout=30)
+        for group in paces
+    }
+    return [group for group in paces if target in [place.topic for place in offsets[group].topic_partitions]]
 
 
 def audit(of: Any, **parameters: Any) -> dict[str, Any]:

@@ -109,4 +109,4 @@ def test_the_whole_job_keeps_the_pace(
     assert (result["batches_passed"] > 0) == ("provenance" in parameters)
     assert meter.fastest(3.0) < RATE * 1.1 + 500
     assert meter.duration() < 3 * records / RATE + 10
-    assert pace_groups(kafka) == []
+    assert pace_groups(kafka, target) == []

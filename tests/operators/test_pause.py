@@ -128,7 +128,7 @@ def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(scene: Scene) -> N
 
     assert (result["records_written"], result["delivered_before"]) == (RECORDS, written)
     assert scene.values().total() == RECORDS
-    assert pace_groups(scene.kafka) == []
+    assert pace_groups(scene.kafka, scene.target) == []
 
 
 def test_only_the_driver_has_the_last_word(scene: Scene) -> None:
@@ -136,7 +136,7 @@ def test_only_the_driver_has_the_last_word(scene: Scene) -> None:
     copy, results = scene.in_background(pause_while_lag=None)
     deadline, paces = time.monotonic() + WAIT_SECONDS, list[str]()
     while not paces and time.monotonic() < deadline:
-        paces = pace_groups(scene.kafka)
+        paces = pace_groups(scene.kafka, scene.target)
     said = confluent_kafka.TopicPartition(scene.target, 0, 7, metadata="paused")
     request = confluent_kafka.ConsumerGroupTopicPartitions(paces[0], [said])
     admin = AdminClient({"bootstrap.servers": scene.kafka.bootstrap_servers})
