@@ -153,11 +153,11 @@ class RunOwnership:
         """
         self._request, self.run_id = request, request.run_id
         self._targets, self._reads_back = targets, reads_back
-        if self._producer is None:
-            return self._claim_plainly(pieces)
         # Before the progress is read: a leader that comes later is another one for the next driver.
         ends = self.admin.log_ends(sorted(targets))
         self.leaders = leaders_of({place: end.epoch for place, end in ends.items()})
+        if self._producer is None:
+            return self._claim_plainly(pieces)
         mark = self._read_mark()
         claimant = self._new_claimant(pieces)
         if mark is not None and not reads_back and may_be_cut(mark, claimant):

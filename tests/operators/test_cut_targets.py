@@ -69,7 +69,8 @@ def test_what_a_target_has_lost_is_written_again(
     # No record tells of it, so that nothing tells those of others from it.
     short = new("no-provenance", provenance=None)
     cleared = new("cleared", provenance="segments")
-    running = [new("running"), new("running-segments", provenance="segments")]
+    single = {"delivery": "at_least_once", "sink_options": {"kafka.batch.size": "1"}}
+    running = [new("running"), new("running-segments", provenance="segments"), new("running-at-least-once", **single)]
     for task, kind in (*killed, (short, Batch)):
         task.lose_report(kind)
         if kind is Stream:
@@ -80,10 +81,10 @@ def test_what_a_target_has_lost_is_written_again(
 
     def cut_first(*arguments: Any) -> None:
         depth.append(0)
-        if len(depth) == 1:
-            # The other one has written all too when the logs are cut.
+        if len(depth) < len(running):
+            # Others have written all too when the logs are cut.
             with pytest.raises(DeliveryError, match="another leader has cut"):
-                running[1].run()
+                running[len(depth)].run()
         else:
             cut_after(
                 broker, dict.fromkeys((t.target for t in (*(t for t, _ in killed), short, cleared, *running)), LEFT)
