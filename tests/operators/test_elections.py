@@ -1,13 +1,15 @@
-"""A real unclean election: the only replica in sync dies, one that lacks records leads, and others take their offsets.
+"""Real unclean elections: the only replica in sync dies, one that lacks records leads, and others take their offsets.
 
 What only this proves: that brokers answer of it what ``test_cut_logs`` and ``test_cut_targets`` take them to, where the
-log is cut in a file. Sources or targets of all kinds of copies lose the records of one election.
+log is cut in a file; and that copies hold while it happens. ``ELECTIONS=30`` draws more, ``ELECTION_SEED`` others.
 """
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
 from airflow_provider_kafka_spark.testing.record import Record
 from tests.airflow_fakes import TaskStateStore
@@ -24,30 +28,70 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
-#: Who leads, who lacks what is written while it is dead, and who keeps what must not be lost.
-LEADER, BEHIND, THIRD = 1, 2, 3
+THIRD = 3
 #: Records before the second broker dies, and until the first one does.
 KEPT, LOST = 60, 100
 OLD, NEW = (Counter({f"{text}{i}".encode(): 1 for i in range(n)}) for text, n in (("old", LOST), ("new", 90)))
 FOREIGN = Counter({b"foreign": 200})
+FIRST_SEED = int(os.environ.get("ELECTION_SEED", "0"))
+SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("ELECTIONS", "4")))
+
+
+class Brokers:
+    """Three brokers: one leads, one lacks what is written while it is dead, and the third keeps what must not be lost.
+
+    :ivar leader: of the topics that may be cut.
+    :ivar behind: it has the only other replica of them.
+    """
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.cluster = cluster
+        self.leader, self.behind = 1, 2
+
+    def new_topic(self, name: str, *, may_be_cut: bool) -> str:
+        config = {"unclean.leader.election.enable": str(may_be_cut).lower(), "min.insync.replicas": "1"}
+        self.cluster.create_topic(name, config=config)
+        self.cluster.reassign(name, 0, [self.leader, self.behind] if may_be_cut else [THIRD])
+        self.cluster.move_leader(name, 0, self.leader if may_be_cut else THIRD)
+        return name
+
+    def fill(self, topic: str, text: str, start: int, end: int) -> None:
+        self.cluster.produce(topic, [Record(b"k", f"{text}{i}".encode()) for i in range(start, end)])
+
+    def leave_behind(self) -> None:
+        self.cluster.kill(self.behind)
+
+    def elect(self, topics: Iterable[str]) -> None:
+        """The one that is left behind leads, and the other comes back."""
+        self.cluster.kill(self.leader)
+        self.cluster.start_node(self.behind)
+        others = [topic for topic in topics if self.leader in self.cluster.replicas(topic, 0)]
+        until(lambda: all(self.cluster.leader(t, 0) == self.behind for t in others), "the other one leads", 120)
+        self.cluster.start_node(self.leader)
+        self.leader, self.behind = self.behind, self.leader
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
+def brokers() -> Iterator[Brokers]:
     with KafkaCluster() as cluster:
-        yield cluster
+        yield Brokers(cluster)
 
 
-def new_topic(cluster: KafkaCluster, name: str, *, may_be_cut: bool) -> str:
-    config = {"unclean.leader.election.enable": str(may_be_cut).lower(), "min.insync.replicas": "1"}
-    cluster.create_topic(name, config=config)
-    cluster.reassign(name, 0, [LEADER, BEHIND] if may_be_cut else [THIRD])
-    cluster.move_leader(name, 0, LEADER if may_be_cut else THIRD)
-    return name
+@pytest.fixture
+def new(
+    brokers: Brokers, connection: Callable[..., None], in_process_spark: InProcessSpark, tmp_path: Path
+) -> Callable[..., CopyTask]:
+    connection("kafka_default", extra={"bootstrap.servers": brokers.cluster.bootstrap_servers})
+    connection("spark_default", conn_type="spark", host="local[2]")
 
+    def make(name: str, side: str, **parameters: Any) -> CopyTask:
+        source = brokers.new_topic(f"{name}-s", may_be_cut=side == "source")
+        target = brokers.new_topic(f"{name}-t", may_be_cut=side == "target")
+        brokers.fill(source, "old", 0, KEPT)
+        given = {"target_topic": target, "preserve_partition": True, **parameters}
+        return CopyTask(brokers.cluster, in_process_spark, tmp_path / name, [source], given)
 
-def fill(cluster: KafkaCluster, topic: str, text: str, start: int, end: int) -> None:
-    cluster.produce(topic, [Record(b"k", f"{text}{i}".encode()) for i in range(start, end)])
+    return make
 
 
 def run(task: CopyTask, kind: type, **parameters: Any) -> dict[str, Any]:
@@ -56,24 +100,16 @@ def run(task: CopyTask, kind: type, **parameters: Any) -> dict[str, Any]:
     return task.run(kind, **parameters)
 
 
-def test_copies_over_an_unclean_election(
-    cluster: KafkaCluster, connection: Callable[..., None], in_process_spark: InProcessSpark, tmp_path: Path
-) -> None:
-    connection("kafka_default", extra={"bootstrap.servers": cluster.bootstrap_servers})
-    connection("spark_default", conn_type="spark", host="local[2]")
+def test_copies_over_an_unclean_election(brokers: Brokers, new: Callable[..., CopyTask]) -> None:
+    """Sources or targets of all kinds of copies lose the records of one election between two tries."""
     cases: list[tuple[str, CopyTask, type]] = []
     for side, kind, provenance in product(("source", "target"), (Batch, Stream), ("headers", "segments")):
-        name = f"{side}-{kind.__name__}-{provenance}"
-        source = new_topic(cluster, f"{name}-s", may_be_cut=side == "source")
-        target = new_topic(cluster, f"{name}-t", may_be_cut=side == "target")
-        given = {"target_topic": target, "preserve_partition": True, "provenance": provenance}
-        cases.append((side, CopyTask(cluster, in_process_spark, tmp_path / name, [source], given), kind))
-        fill(cluster, source, "old", 0, KEPT)
+        cases.append((side, new(f"{side}-{kind.__name__}-{provenance}", side, provenance=provenance), kind))
         if kind is Stream:
             cases[-1][1].run(kind)
-    cluster.kill(BEHIND)
+    brokers.leave_behind()
     for side, task, kind in cases:
-        fill(cluster, task.source, "old", KEPT, LOST)
+        brokers.fill(task.source, "old", KEPT, LOST)
         if kind is Batch:
             task.lose_report()
         else:
@@ -82,16 +118,12 @@ def test_copies_over_an_unclean_election(
                 # Killed between the last records and the commit of the batch.
                 (task.checkpoint / "generation-0" / "commits" / "1").unlink()
         assert task.values() == OLD
-    cut = [task.source if side == "source" else task.target for side, task, _ in cases]
-    cluster.kill(LEADER)
-    cluster.start_node(BEHIND)
-    until(lambda: all(cluster.leader(topic, 0) == BEHIND for topic in cut), "the other one leads", seconds=120)
-    cluster.start_node(LEADER)
+    brokers.elect(topic for _, task, _ in cases for topic in (task.source, task.target))
     for side, task, _ in cases:
         if side == "source":
-            fill(cluster, task.source, "new", 0, len(NEW))
+            brokers.fill(task.source, "new", 0, len(NEW))
         else:
-            cluster.produce(task.target, [Record(b"k", b"foreign")] * FOREIGN.total())
+            brokers.cluster.produce(task.target, [Record(b"k", b"foreign")] * FOREIGN.total())
 
     for side, task, kind in cases:
         if side == "source":
@@ -105,3 +137,56 @@ def test_copies_over_an_unclean_election(
             assert OLD - task.values() != Counter()
             run(task, kind)
             assert task.values() == OLD + FOREIGN, task.source
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_election_while_a_copy_runs(
+    brokers: Brokers, new: Callable[..., CopyTask], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """At some step of a try, of one kind. Tries follow until one is green: then all is there that the source has, and
+    what is there twice was said to be, or is of another run.
+    """
+    rng = random.Random(seed)
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", rng.choice((5, 30, 10_000)))
+    side, kind = rng.choice(("source", "target")), rng.choice((Batch, Stream))
+    given = rng.choice(({}, {"provenance": "segments"}, {"reader": "batches"}, {"delivery": "at_least_once"}))
+    # When the earlier deliveries are known; when Spark's tasks are to begin; when they have ended.
+    step = rng.choice(("find_remaining", "_write", "_raise_if_incomplete"))
+    told = f"{seed}: {side} {kind.__name__} {given} {step}"
+    task = new(f"seed-{seed}", side, **given)
+    before = task.values() if kind is Batch or rng.random() < 0.5 else run(task, kind) and task.values()
+    brokers.leave_behind()
+    brokers.fill(task.source, "old", KEPT, LOST)
+    real, looks = getattr(batch, step), []
+
+    def elect_first(*arguments: Any, **named: Any) -> Any:
+        looks.append(step)
+        if len(looks) == 1:
+            brokers.elect([task.source, task.target])
+            if side == "source":
+                brokers.fill(task.source, "new", 0, len(NEW))
+            else:
+                brokers.cluster.produce(task.target, [Record(b"k", b"foreign")] * FOREIGN.total())
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(batch, step, elect_first)
+    results, permits = list[dict[str, Any]](), False
+    for _ in range(5):
+        try:
+            results.append(run(task, kind, fail_on_data_loss=not permits))
+            break
+        except (KafkaSparkError, AirflowFailException) as error:
+            told += f"; {str(error)[:160]}"
+            permits = permits or "fail_on_data_loss" in str(error)
+    assert results, told
+    if kind is Stream:
+        # What has come since its plan.
+        results.append(run(task, kind, fail_on_data_loss=not permits))
+
+    there = task.values()
+    # A batch has planned what was there before the election.
+    expected = task.values(task.source) - (NEW if kind is Batch and not permits else Counter())
+    assert expected - there == Counter(), told
+    is_said = permits or any(r.get("evidence", {}).get("may_have_duplicates") for r in results)
+    twice = {v for v, n in there.items() if n > 1} - FOREIGN.keys() - before.keys()
+    assert is_said or not twice, told
