@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from operator import itemgetter
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.pieces import Piece, split_name
@@ -99,20 +98,6 @@ def last_targets(metadata: str) -> dict[tuple[str, int], int]:
         fields = [int(number, 36) for number in numbers]
         found |= {(topic, n): first + more for n, first, more in zip(*(fields[i::3] for i in range(3)), strict=True)}
     return found
-
-
-def overlaps(runs: Iterable[Run]) -> bool:
-    """Whether two runs of one partition are at the same offsets of the target: its log was cut between them.
-
-    >>> overlaps([(0, 5, 0), (5, 9, 5)]), overlaps([(0, 5, 0), (5, 9, 4)])
-    (False, True)
-    """
-    reached = 0
-    for begin, until, target in sorted(runs, key=itemgetter(2)):
-        if target < reached:
-            return True
-        reached = target + until - begin
-    return False
 
 
 @dataclass(frozen=True, slots=True)

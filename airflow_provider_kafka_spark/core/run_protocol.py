@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOverError
 from airflow_provider_kafka_spark.core.pieces import Piece
 
-_MARK_VERSION = 2
+_MARK_VERSION = 3
 #: Half a delivery key: what is delivered, and how it is cut into pieces.
 _HALF = 8
 #: The end of a key under which Spark tasks may pass over records that the source has lost.
@@ -100,7 +100,8 @@ class Claimant:
     :param proved_key: the delivery key of that submission.
     :param proved_repeats: what it has proved may be in the target more than once.
     :param reads_back: the target tells what it has, by its headers.
-    :param leaders: of the targets, or those of the mark if the targets have what its progress tells of.
+    :param leaders: of the targets.
+    :param is_cut: the targets have not what progress or proof tell of.
     """
 
     number: int
@@ -115,6 +116,7 @@ class Claimant:
     proved_repeats: bool = False
     reads_back: bool = False
     leaders: str = ""
+    is_cut: bool = False
 
     def mark(
         self, state: MarkState, groups: int = 0, width: int = 1, pieces: int = 0, *, repeats: bool = False
@@ -188,14 +190,14 @@ def leaders_of(epochs: Mapping[tuple[str, int], int | None]) -> str:
     >>> leaders_of({("copy", 0): 3}), leaders_of({("copy", 0): None})
     ('3d3eb23b', '')
     """
-    if None in epochs.values():
+    if not epochs or None in epochs.values():
         return ""
     return _digest(sorted([*place, epoch] for place, epoch in epochs.items()))
 
 
 def may_be_cut(mark: Mark, claimant: Claimant) -> bool:
     """Whether a target has had another leader since the mark, so that its log may lack what was acknowledged: a leader
-    that was not in sync cuts it (``unclean.leader.election.enable``).
+    that was not in sync cuts it (``unclean.leader.election.enable``). A driver then looks at the targets.
     """
     return bool(mark.leaders and claimant.leaders) and mark.leaders != claimant.leaders
 
@@ -280,7 +282,7 @@ def _is_trusted(mark: Mark, claimant: Claimant) -> bool:
     """Whether the state of the mark counts. The latest proof may be of a driver that has left the mark to another plan,
     whose progress it has found trusted.
     """
-    if may_be_cut(mark, claimant):
+    if claimant.is_cut:
         return False
     is_left = claimant.carries and mark.key != claimant.proved_key and mark.number == claimant.proved_until
     return mark.number > claimant.untrusted_until or (is_left and mark.number == claimant.untrusted_until)
@@ -305,7 +307,7 @@ def carries_proof(mark: Mark, claimant: Claimant) -> bool:
     the run, and no later submission has written without a trace.
     """
     is_proved = claimant.carries and mark.key == claimant.proved_key and mark.state != MarkState.OPENING.value
-    return is_proved and not may_be_cut(mark, claimant) and 0 < claimant.proved_until >= claimant.untrusted_until
+    return is_proved and not claimant.is_cut and 0 < claimant.proved_until >= claimant.untrusted_until
 
 
 def with_slots(decision: Decision, pieces: Collection[str], slots: Mapping[str, int]) -> Decision:
@@ -335,7 +337,9 @@ def claiming(mark: Mark | None, claimant: Claimant, decision: Decision) -> Mark:
         is_proved = decision is not Decision.CONTINUE and carries_proof(mark, claimant)
         state = MarkState.FINISHED.value if is_proved else mark.state
         return replace(mark, number=claimant.number, token=claimant.token, state=state)
-    return claimant.mark(MarkState.OPENING, repeats=forgets(mark, claimant))
+    opening = claimant.mark(MarkState.OPENING, repeats=forgets(mark, claimant))
+    # Until everything is known of the targets as they are now.
+    return opening if mark is None or not mark.leaders else replace(opening, leaders=mark.leaders)
 
 
 def forgets(mark: Mark | None, claimant: Claimant) -> bool:

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.carried_progress import overlaps
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     DeliveryError,
@@ -28,6 +27,7 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.core.run_protocol import counts_for, leaders_of
 from airflow_provider_kafka_spark.core.segments import Segment, joined, within
+from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, cut_since
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
@@ -42,7 +42,7 @@ from airflow_provider_kafka_spark.jobs.remaining import (
     open_planned,
     start_in_target,
 )
-from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership, wait_for_open_transactions
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.targets import find_targets
 from airflow_provider_kafka_spark.jobs.transform import (
@@ -104,7 +104,7 @@ def copy_ranges(
     _raise_if_recreated(run.admin, remaining.target_ids)
     _raise_if_incomplete(result, remaining)
     if not remaining.is_delivered:
-        _raise_if_cut(spark, request, remaining, result, targets, reads_back=not compacted_of(configs))
+        _raise_if_cut(request, remaining, result, targets, configs)
     report = _report(spark, request, remaining, result, targets, time.monotonic() - started)
     if failed and request.delivery == EXACTLY_ONCE:
         # Nothing was written twice, so nothing has to be searched for duplicates.
@@ -206,17 +206,15 @@ def _raise_if_incomplete(result: WriteResult, remaining: Remaining) -> None:
 
 
 def _raise_if_cut(
-    spark: SparkApplication,
     request: JobRequest,
     remaining: Remaining,
     result: WriteResult,
     targets: Sequence[str],
-    *,
-    reads_back: bool,
+    configs: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Look whether the targets still have what they have acknowledged, if one of them has got another leader since.
 
-    :param reads_back: headers tell what the targets have, if there are any.
+    :param configs: settings of the targets, as far as known.
     :raises DeliveryError: if a log was cut.
     """
     run = remaining.run
@@ -224,18 +222,15 @@ def _raise_if_cut(
     if run.leaders in ("", leaders_of({place: end.epoch for place, end in ends.items()})):
         return
     sys.stderr.write("A partition of the target has got another leader: looks whether its log was cut.\n")
-    cut = [str(r) for r in result.targets if r.until_offset > ends[r.topic, r.partition].offset]
-    cut += [name for name, report in result.reports.items() if overlaps(report.runs)]
-    if not cut and reads_back and request.transform.has_provenance_headers:
-        wait_for_open_transactions(run.admin, targets)
-        expected = result.written.total() + remaining.before.ranges.total
-        found = find_written(spark, request, run, targets).ranges.intersect(request.offset_ranges).total
-        cut = [f"{expected - found:,} of {expected:,} records"] if found < expected else []
-    if cut:
+    told = Acknowledged.of(result.targets, _segments(request, remaining, result))
+    until = {place: end.offset for place, end in ends.items()}
+    compacted = compacted_of(configs) if configs else targets
+    if cut := cut_since(run.admin.jvm, request, run.run_id, told, until, compacted):
+        run.distrust()
         raise DeliveryError(
-            f"A target must keep what it has acknowledged; gone is {', '.join(cut[:5])}: another leader has cut the "
-            "log (unclean.leader.election.enable). A retry writes what is missing. With min.insync.replicas of 2 or "
-            "more on the target, a cut needs more than one broker to fail."
+            f"A target must keep what it has acknowledged; {', '.join(cut[:5])} has not: another leader has cut the "
+            "log (unclean.leader.election.enable). A retry writes what is missing. With min.insync.replicas=2 or more "
+            "on the target, a cut needs more than one broker to fail."
         )
 
 

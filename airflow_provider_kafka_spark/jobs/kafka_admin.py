@@ -40,7 +40,7 @@ class CommittedOffset(NamedTuple):
 class LogEnd(NamedTuple):
     """Where the log of a partition ends.
 
-    :param epoch: of its last record's leader; None where the brokers do not say it.
+    :param epoch: of the partition's leader; None where the brokers do not say it.
     """
 
     offset: int

@@ -2,51 +2,84 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
+from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.jobs.kafka_admin import client_config, login_options
 
-#: For all partitions together: without an answer nothing is known of the others.
 _SECONDS = 30.0
-_POLL_MS = 500
+_POLL_MS = 200
 
-#: Key and value by topic, partition and offset; None if there is no such record, or nobody says what is there.
-ReadRecord = Callable[[str, int, int], "tuple[bytes | None, bytes | None] | None"]
+
+class Look(enum.Enum):
+    """What there is in place of a record."""
+
+    #: A marker, a gap, or nothing at all.
+    ABSENT = enum.auto()
+    #: It has aged out, or the login may not read it.
+    UNKNOWN = enum.auto()
+
+
+class FoundRecord(NamedTuple):
+    """:param provenance: value of its last header, if that is the provenance header."""
+
+    key: bytes | None
+    value: bytes | None
+    provenance: bytes | None
+
+
+#: By topic, partition and offset, which is below the end of the log.
+ReadRecord = Callable[[str, int, int], "FoundRecord | Look"]
 
 
 @contextmanager
 def record_reader(jvm: Any, options: Mapping[str, str]) -> Iterator[ReadRecord]:
-    """:param options: of Spark's Kafka source or sink; the login is taken from them."""
+    """:param options: of Spark's Kafka source or sink; the login is taken from them.
+    :raises BrokerUnavailableError: inside ``with``, if a broker does not answer.
+    """
     config = client_config(jvm, {**login_options(options), "kafka.max.poll.records": "1"})
     config.put("auto.offset.reset", "none")
     config.put("enable.auto.commit", "false")
     bytes_of = jvm.org.apache.kafka.common.serialization.ByteArrayDeserializer
     consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(config, bytes_of(), bytes_of())
-    deadline = time.monotonic() + _SECONDS
 
-    def read(topic: str, partition: int, offset: int) -> tuple[bytes | None, bytes | None] | None:
+    def read(topic: str, partition: int, offset: int) -> FoundRecord | Look:
         from py4j.protocol import Py4JJavaError
 
-        place = jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-        places = jvm.java.util.ArrayList()
+        place, places = jvm.org.apache.kafka.common.TopicPartition(topic, partition), jvm.java.util.ArrayList()
         places.add(place)
         consumer.assign(places)
         consumer.seek(place, offset)
+        deadline = time.monotonic() + _SECONDS
         while time.monotonic() < deadline:
             try:
                 records = consumer.poll(jvm.java.time.Duration.ofMillis(_POLL_MS)).records(place)
+                if not records.isEmpty():
+                    return _found(records.get(0), offset)
+                if consumer.position(place) > offset:
+                    return Look.ABSENT
             except Py4JJavaError:
-                # It has aged out, or the login may not read it.
-                return None
-            if not records.isEmpty():
-                found = records.get(0)
-                return (found.key(), found.value()) if found.offset() == offset else None
-        return None
+                return Look.UNKNOWN
+        raise BrokerUnavailableError(
+            f"The leader of {topic}[{partition}] must answer within {_SECONDS:.0f} s; it did not. A retry looks again "
+            "at what was delivered."
+        )
 
     try:
         yield read
     finally:
         consumer.close(jvm.java.time.Duration.ofSeconds(1))
+
+
+def _found(record: Any, offset: int) -> FoundRecord | Look:
+    if record.offset() != offset:
+        return Look.ABSENT
+    headers = record.headers().toArray()
+    last = [headers[len(headers) - 1]] if len(headers) else []
+    provenance = [header.value() for header in last if header.key() == PROVENANCE_HEADER]
+    return FoundRecord(record.key(), record.value(), provenance[0] if provenance else None)

@@ -91,7 +91,8 @@ def find_remaining(
     target_ids = {name: topic.id for name, topic in described.items()}
     compacted = compacted_of(configs)
     reads_back = request.transform.has_provenance_headers and not compacted
-    decision = run.claim(request, source.pieces, described, reads_back=reads_back)
+    may_lack = compacted if configs else list(described)
+    decision = run.claim(request, source.pieces, described, reads_back=reads_back, compacted=may_lack)
     only_counts = decision is Decision.DELIVERED
     if decision is Decision.READ_BACK and not reads_back:
         # The target cannot say what it has. The worker knows what it got.
@@ -186,7 +187,8 @@ def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership
     if request.audit_from and not request.adopts_run:
         ends = run.admin.end_offsets(list(request.audit_from), committed=True)
         rest = [
-            OffsetRange(topic, number, min(end, start_in_target(request, topic, number, end)), end)
+            # In a log that was cut, it may also be in front of where it ended before.
+            OffsetRange(topic, number, 0 if run.may_be_cut else start_in_target(request, topic, number, end), end)
             for (topic, number), end in ends.items()
         ]
         starts = {r.topic_partition: r.from_offset for r in rest}

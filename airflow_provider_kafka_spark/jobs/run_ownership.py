@@ -7,7 +7,7 @@ The steps C1 to C6 of a claim are on the page ``docs/explanation/run-protocol.md
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import ceil
@@ -50,7 +50,7 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     repeats,
     with_slots,
 )
-from airflow_provider_kafka_spark.jobs.cut_targets import cut_since
+from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, cut_since
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
     CommittedOffset,
     KafkaAdmin,
@@ -100,6 +100,7 @@ class RunOwnership:
     :ivar leaves_mark: whether the mark stays that of another plan of the run.
     :ivar leaders: of the targets when the run was claimed.
     :ivar cut: which targets lack what an earlier try delivered there.
+    :ivar may_be_cut: whether the targets have had another leader since the mark.
     """
 
     def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
@@ -111,6 +112,7 @@ class RunOwnership:
         self.leaves_mark = False
         self.leaders = ""
         self.cut: tuple[str, ...] = ()
+        self.may_be_cut = False
         self._request = request
         self._token = uuid4().hex
         self._producer = producer
@@ -140,7 +142,13 @@ class RunOwnership:
         return None if self._producer is None else f"{run_prefix(self._request.instance)}task-"
 
     def claim(
-        self, request: JobRequest, pieces: Sequence[Piece], targets: Mapping[str, TargetTopic], *, reads_back: bool
+        self,
+        request: JobRequest,
+        pieces: Sequence[Piece],
+        targets: Mapping[str, TargetTopic],
+        *,
+        reads_back: bool,
+        compacted: Collection[str] = (),
     ) -> Decision:
         """Take over the run from earlier drivers, whose tasks write nothing from then on (C2 to C5).
 
@@ -148,6 +156,7 @@ class RunOwnership:
         :param pieces: of the whole plan, sorted.
         :param targets: every topic that is written to, by name.
         :param reads_back: the targets tell what they have.
+        :param compacted: targets from which records may be absent.
         :return: what earlier deliveries mean.
         :raises RunTakenOverError: if a later submission has the run.
         """
@@ -160,13 +169,11 @@ class RunOwnership:
             return self._claim_plainly(pieces)
         mark = self._read_mark()
         claimant = self._new_claimant(pieces)
-        if mark is not None and not reads_back and may_be_cut(mark, claimant):
-            slots = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
-            until = {place: end.offset for place, end in ends.items()}
-            self.cut = cut_since(self.admin.jvm, request, pieces, slots, until)
-            if not self.cut:
-                claimant = replace(claimant, leaders=mark.leaders)
-        self._claimant = claimant
+        # It raises where another driver has the run, before anything is done.
+        decide(mark, claimant)
+        self.may_be_cut = mark is not None and may_be_cut(mark, claimant)
+        self.cut = self._cut_since(mark, claimant, pieces, compacted)
+        claimant = self._claimant = replace(claimant, is_cut=bool(self.cut))
         decision = decide(mark, claimant)
         self.leaves_mark = leaves_mark(mark, claimant, decision)
         if fences(mark, claimant):
@@ -193,6 +200,30 @@ class RunOwnership:
                 for piece, s in zip(pieces, stands, strict=True)
             }
         return decision
+
+    def _cut_since(
+        self, mark: Mark | None, claimant: Claimant, pieces: Sequence[Piece], compacted: Collection[str]
+    ) -> tuple[str, ...]:
+        """The partitions of targets that have not what the worker's proof tells of, or what the slots do under leaders
+        of before.
+        """
+        request, told = self._request, Acknowledged()
+        if not self._reads_back and is_same_delivery(request.proved_key, claimant.key):
+            told = Acknowledged.of(OffsetRanges.parse(request.audit_within), request.proved_segments)
+        if mark is not None and self.may_be_cut and (mark.run_id, mark.state) == (self.run_id, MarkState.OPEN.value):
+            # What is being committed ends before it is looked at.
+            self._fence(pieces)
+            slots = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
+            told = told.and_also(Acknowledged.of_slots(request, pieces, slots))
+        if not told.lasts and not told.segments:
+            return ()
+        ends = self.admin.end_offsets(sorted(self._targets))
+        return cut_since(self.admin.jvm, request, self.run_id, told, ends, compacted)
+
+    def distrust(self) -> None:
+        """What is committed does not count for the next driver."""
+        if self._claimant is not None and self._producer is not None:
+            self._write_mark(self._claimant.mark(MarkState.OPENING, repeats=not self._reads_back))
 
     def _carried(self, mark: Mark, claimant: Claimant, pieces: Sequence[Piece]) -> tuple[SlotProgress, ...] | None:
         """Where the pieces stand by what was delivered under another plan; None if that is not known."""

@@ -52,7 +52,7 @@ def test_the_text_of_a_mark() -> None:
     """Tasks read it in Java, and later versions may find it: a change of it is a change of the version."""
     assert _MARK.to_json() == (
         '{"groups":2,"key":"key","leaders":"","number":3,"pieces":0,"repeats":false,"run_id":"run","state":"open",'
-        '"token":"other","version":2,"width":1}'
+        '"token":"other","version":3,"width":1}'
     )
 
 
@@ -102,23 +102,9 @@ def test_what_is_no_mark_is_refused(text: str) -> None:
             Decision.CARRY_OVER,
             id="another-plan-and-a-loss-is-permitted-since",
         ),
-        pytest.param(
-            replace(_MARK, leaders="a"), replace(_RETRY, leaders="a"), Decision.CONTINUE, id="the-same-leaders"
-        ),
-        pytest.param(
-            replace(_MARK, leaders="a"), replace(_RETRY, leaders="b"), Decision.READ_BACK, id="another-leader"
-        ),
-        pytest.param(replace(_MARK, leaders="a"), _RETRY, Decision.CONTINUE, id="unknown-leaders"),
-        pytest.param(_MARK, replace(_RETRY, leaders="b"), Decision.CONTINUE, id="leaders-were-not-known"),
-        pytest.param(
-            replace(_DONE, leaders="a"), replace(_PROVED, leaders="b"), Decision.READ_BACK, id="proved-before-a-cut"
-        ),
-        pytest.param(
-            replace(_LONG, leaders="a"),
-            replace(_SHORT, leaders="b"),
-            Decision.READ_BACK,
-            id="another-plan-and-another-leader",
-        ),
+        pytest.param(_MARK, replace(_RETRY, is_cut=True), Decision.READ_BACK, id="open-and-cut"),
+        pytest.param(_DONE, replace(_PROVED, is_cut=True), Decision.READ_BACK, id="proved-and-cut"),
+        pytest.param(_LONG, replace(_SHORT, is_cut=True), Decision.READ_BACK, id="another-plan-and-a-cut"),
         pytest.param(_MARK, replace(_RETRY, untrusted_until=2), Decision.CONTINUE, id="trusted-again"),
         pytest.param(_MARK, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="open-and-untrusted"),
         pytest.param(_DONE, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="finished-and-untrusted"),

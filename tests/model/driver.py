@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, S
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.pieces import split_name
-from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS, Decision, MarkState
+from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS, Claimant, Decision, Mark, MarkState
 from tests.model.world import (
     AT_LEAST_ONCE,
     Driver,
@@ -81,11 +81,8 @@ def _decide(scenario: Scenario, world: World, index: int) -> Steps:
     now_ms = LATE_CLAIM_MS + 1 if driver.is_late else 0
     is_retry = rules.may_have_delivered(driver.claimant.may_have_delivered, 0, now_ms)
     claimant = replace(driver.claimant, may_have_delivered=is_retry, leaders=_leaders(scenario, world))
-    is_looked_at = mark is not None and not rules.reads_back and run_protocol.may_be_cut(mark, claimant)
-    is_cut = mark is not None and is_looked_at and _is_cut(world, driver, mark.key)
-    world = world.with_driver(index, claimant=claimant, is_cut=is_cut)
-    if mark is not None and is_looked_at and not is_cut:
-        claimant = replace(claimant, leaders=mark.leaders)
+    claimant = replace(claimant, is_cut=_is_cut(scenario, world, driver, mark, claimant))
+    world = world.with_driver(index, claimant=claimant, is_cut=claimant.is_cut)
     try:
         decision = rules.decide(mark, claimant)
     except RunTakenOverError:
@@ -109,13 +106,18 @@ def _leaders(scenario: Scenario, world: World) -> str:
     return str(world.leaders + 1) if scenario.rules.compares_leaders else ""
 
 
-def _is_cut(world: World, driver: Driver, key: str) -> bool:
-    """Whether the target lacks what the slots of a key, or the worker's proof, tell of."""
-    told = set(driver.proved)
-    for name, position in world.slots_of(key).items():
-        _, start, _ = split_name(name) or ("", 0, 0)
-        told |= set(range(start, position))
-    return any((driver.claimant.run_id, offset) not in world.records for offset in told)
+def _is_cut(scenario: Scenario, world: World, driver: Driver, mark: Mark | None, claimant: Claimant) -> bool:
+    """Whether the target lacks what the worker's proof tells of, or the slots do under another leader."""
+    if not scenario.rules.compares_leaders:
+        return False
+    is_same = run_protocol.is_same_delivery(driver.proved_key, claimant.key)
+    told = set[int]() if scenario.rules.reads_back or not is_same else set(driver.proved)
+    is_open = mark is not None and (mark.run_id, mark.state) == (claimant.run_id, MarkState.OPEN.value)
+    if mark is not None and is_open and run_protocol.may_be_cut(mark, claimant):
+        for name, position in world.slots_of(mark.key).items():
+            _, start, _ = split_name(name) or ("", 0, 0)
+            told |= set(range(start, position))
+    return any((claimant.run_id, offset) not in world.records for offset in told)
 
 
 def _may_mark(scenario: Scenario, world: World, driver: Driver) -> bool:
@@ -248,6 +250,9 @@ def _report(scenario: Scenario, world: World, index: int) -> Steps:
     if driver.pieces and driver.claimant.leaders != _leaders(scenario, world) and not asked.permits_loss:
         run_id = driver.claimant.run_id
         if any((run_id, offset) not in world.records for offset in offsets_of(asked.plan)):
+            if _may_mark(scenario, world, driver):
+                mark = driver.claimant.mark(MarkState.OPENING, repeats=not rules.reads_back)
+                yield f"{driver.token} finds a cut", world.with_mark(mark, rules).with_driver(index, step="dead")
             return
     # One that only counts looks at the target when it claims.
     seen = world.leaders if driver.pieces or not driver.claimant.leaders else int(driver.claimant.leaders) - 1

@@ -132,6 +132,14 @@ SCENARIOS = (
         3_000, id="segments-a-longer-plan-and-a-cut-target", marks=pytest.mark.long,
     ),
     pytest.param(
+        Scenario((_FIRST, _NARROW_CLEAR, _CLEAR), ("the target is cut",), drivers_live_on=False, rules=_CARRIES),
+        3_000, id="segments-a-shorter-plan-and-a-cut-target",
+    ),
+    pytest.param(
+        Scenario((_FIRST, _CLEAR, _RETRY), ("the target is cut",), drivers_live_on=False, rules=_CARRIES),
+        3_000, id="segments-a-cut-target-and-a-retry",
+    ),
+    pytest.param(
         Scenario((_FIRST, _RETRY), ("the target has another leader",), rules=_CARRIES),
         1_000, id="segments-and-another-leader",
     ),

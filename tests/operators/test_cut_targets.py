@@ -52,14 +52,23 @@ def new(
 #: Of the driver, when its Spark tasks have ended.
 _LAST_LOOK = "_raise_if_incomplete"
 ALL = Counter(b"%d" % i for i in range(RECORDS))
+FOREIGN = Counter({b"foreign": 2 * RECORDS})
+
+
+def check(task: CopyTask, kind: type, act: str = "succeed") -> None:
+    """What is gone is written again; where no header says what that is, all is, and the result says so."""
+    left = task.values() - FOREIGN
+    assert 0 < left.total() < RECORDS
+    result = getattr(task, act)(kind)
+    is_exact = task.given.get("provenance", "headers") == "headers"
+    assert task.values() - FOREIGN == (ALL if is_exact else ALL + left), task.source
+    assert kind is Stream or result["evidence"]["may_have_duplicates"] is not is_exact
 
 
 def test_what_a_target_has_lost_is_written_again(
     broker: KafkaBroker, new: Callable[..., CopyTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a killed try and of a running job; with headers each record is there once, and otherwise the result says that
-    it may not be.
-    """
+    """After a try that was killed, and after a success whose task is cleared."""
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", SIZE)
     killed = [
         (new("headers"), Batch),
@@ -68,42 +77,54 @@ def test_what_a_target_has_lost_is_written_again(
     ]
     # No record tells of it, so that nothing tells those of others from it.
     short = new("no-provenance", provenance=None)
-    cleared = new("cleared", provenance="segments")
-    single = {"delivery": "at_least_once", "sink_options": {"kafka.batch.size": "1"}}
-    running = [new("running"), new("running-segments", provenance="segments"), new("running-at-least-once", **single)]
+    cleared = [new("cleared", provenance="segments"), new("cleared-no-provenance", provenance=None)]
     for task, kind in (*killed, (short, Batch)):
         task.lose_report(kind)
         if kind is Stream:
             # Killed between the last records and the commit of the batch.
             (task.checkpoint / "generation-0" / "commits" / "0").unlink()
-    cleared.succeed()
-    looks, depth = getattr(batch, _LAST_LOOK), []
+    for task in cleared:
+        task.succeed()
+    cut_after(broker, {task.target: LEFT for task in (*(task for task, _ in killed), short, *cleared)})
+    # Others write in the place of what is gone.
+    for task in (*(task for task, _ in killed), cleared[0]):
+        broker.produce(task.target, [Record(b"k", b"foreign")] * 2 * RECORDS)
+
+    for task, kind in (*killed, (short, Batch)):
+        check(task, kind)
+    for task in cleared:
+        check(task, Batch, "clear")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({}, id="headers"),
+        pytest.param({"provenance": "segments"}, id="segments", marks=pytest.mark.long),
+        pytest.param(
+            {"delivery": "at_least_once", "sink_options": {"kafka.batch.size": "1"}},
+            id="at-least-once", marks=pytest.mark.long,
+        ),
+    ],
+)  # fmt: skip
+def test_a_target_that_is_cut_while_its_job_runs(
+    broker: KafkaBroker,
+    new: Callable[..., CopyTask],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    given: dict[str, Any],
+) -> None:
+    """And filled again by others: the job fails, and its retry writes what is gone."""
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", SIZE)
+    task, looks = new(f"running-{request.node.callspec.id}", **given), getattr(batch, _LAST_LOOK)
 
     def cut_first(*arguments: Any) -> None:
-        depth.append(0)
-        if len(depth) < len(running):
-            # Others have written all too when the logs are cut.
-            with pytest.raises(DeliveryError, match="another leader has cut"):
-                running[len(depth)].run()
-        else:
-            cut_after(
-                broker, dict.fromkeys((t.target for t in (*(t for t, _ in killed), short, cleared, *running)), LEFT)
-            )
+        cut_after(broker, {task.target: LEFT})
+        broker.produce(task.target, [Record(b"k", b"foreign")] * 2 * RECORDS)
         looks(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(batch, _LAST_LOOK, cut_first)
         with pytest.raises(DeliveryError, match="another leader has cut"):
-            running[0].run()
-    # Others write in the place of what is gone.
-    foreign = Counter({b"foreign": 2 * RECORDS})
-    for task, _ in killed:
-        broker.produce(task.target, [Record(b"k", b"foreign")] * 2 * RECORDS)
-
-    for task, kind in (*killed, (short, Batch), (cleared, Batch), *((t, Batch) for t in running)):
-        left = task.values() - foreign
-        assert 0 < left.total() < RECORDS
-        result = (task.clear if task is cleared else task.succeed)(kind)
-        is_exact = task.given.get("provenance", "headers") == "headers"
-        assert task.values() - foreign == (ALL if is_exact else ALL + left), task.source
-        assert is_exact or "cut the log" in str(result["warnings"])
+            task.run()
+    check(task, Batch)

@@ -344,6 +344,7 @@ What was copied from the part that was cut stays in the target
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
 A target whose log is cut has lost what it had acknowledged
   tests/operators/test_cut_targets.py::test_what_a_target_has_lost_is_written_again
+  tests/operators/test_cut_targets.py::test_a_target_that_is_cut_while_its_job_runs
   tests/core/test_run_protocol.py::test_what_earlier_deliveries_mean
 The rest of a log that was cut is read too
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets

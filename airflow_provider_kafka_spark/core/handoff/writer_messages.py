@@ -220,11 +220,6 @@ class TaskReport:
     segments_unknown: bool = False
     outside: int = 0
 
-    @property
-    def runs(self) -> list[tuple[int, int, int]]:
-        """The segments, as ``core.carried_progress`` has them."""
-        return [(start, end, target) for start, end, target in self.segments]
-
     @classmethod
     def from_json(cls, text: str) -> TaskReport:
         """:raises ProtocolError: if it is no report of this version."""
