@@ -149,7 +149,7 @@ def test_an_election_while_a_copy_runs(
     rng = random.Random(seed)
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", rng.choice((5, 30, 10_000)))
     side, kind = rng.choice(("source", "target")), rng.choice((Batch, Stream))
-    given = rng.choice(({}, {"provenance": "segments"}, {"provenance": None}, {"delivery": "at_least_once"}))
+    given = rng.choice(({}, {"provenance": "segments"}, {"include_headers": False}, {"delivery": "at_least_once"}))
     # When the earlier deliveries are known; when Spark's tasks are to begin; when they have ended.
     step = rng.choice(("find_remaining", "_write", "_raise_if_incomplete"))
     told = f"{seed}: {side} {kind.__name__} {given} {step}"
