@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PROCESSES ?= 4
+PROCESSES ?= 3
 MINUTES ?= 3
 READY := $(VENV)/.ready
 PACKAGE := airflow_provider_kafka_spark

@@ -87,9 +87,10 @@ def test_a_token_is_renewed_before_it_ends(signer: Signer, hook: KafkaHook) -> N
     """librdkafka asks again after four fifths of a token's life, while the task does something else. A failing renewal
     is no end, as the cloud may answer again; the error names it meanwhile, without its text.
     """
-    signer.life = 3
+    # A fifth of it is what a slow machine has for the renewal.
+    signer.life = 8
     hook.metadata()
-    until(lambda: signer.made >= 3)
+    until(lambda: signer.made >= 2)
     assert set(hook.state(["orders"]).topic("orders").partitions) == {0, 1}
     signer.fault = RuntimeError("secret-of-the-role")
 
