@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.pieces import Piece, split_name
 from airflow_provider_kafka_spark.core.segments import Segment
 
@@ -52,19 +52,6 @@ class SlotProgress:
         is_whole = runs.startswith(_WHOLE)
         runs = runs.removeprefix(_WHOLE)
         return cls(name, offset, is_whole, _parse_runs(runs) if found else None)
-
-    def segments(self, source: TopicPartition, target: str) -> list[Segment]:
-        """Its runs, as far as they are known.
-
-        :param target: topic, whose partition has the source's number.
-        """
-        return [
-            Segment(
-                OffsetRange(source.topic, source.partition, begin, until),
-                OffsetRange(target, source.partition, start, start + until - begin),
-            )
-            for begin, until, start in self.runs or ()
-        ]
 
     def format(self, topic: str, partition: int) -> str:
         """The metadata of the committed offset.

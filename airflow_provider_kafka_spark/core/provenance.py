@@ -60,18 +60,6 @@ class Provenance:
         ).encode()
 
 
-def run_of(value: bytes | None) -> str | None:
-    """The run that a header's value names; None if this package did not write it.
-
-    >>> run_of(b"4f3a|orders|0|5|1700000000000"), run_of(b"?")
-    ('4f3a', None)
-    """
-    try:
-        return None if value is None else Provenance.parse(value).run_id
-    except ValueError:
-        return None
-
-
 def provenance_of(headers: Sequence[tuple[str, bytes | None]] | None) -> Provenance | None:
     """What the last header of a record says; None if this package did not write it.
 

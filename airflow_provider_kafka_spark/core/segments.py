@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -54,6 +54,21 @@ class Segment:
             and self.source.until_offset == later.source.from_offset
             and self.target.until_offset == later.target.from_offset
         )
+
+
+def segments_of_runs(source: TopicPartition, target: str, runs: Iterable[Sequence[int]]) -> list[Segment]:
+    """The segments of a partition.
+
+    :param target: topic, whose partition has the source's number.
+    :param runs: first offset and end in the source, and first offset in the target.
+    """
+    return [
+        Segment(
+            OffsetRange(source.topic, source.partition, begin, until),
+            OffsetRange(target, source.partition, start, start + until - begin),
+        )
+        for begin, until, start in runs
+    ]
 
 
 def joined(segments: Iterable[Segment]) -> tuple[Segment, ...]:

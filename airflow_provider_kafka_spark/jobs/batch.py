@@ -25,9 +25,9 @@ from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_ty
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
-from airflow_provider_kafka_spark.core.run_protocol import counts_for, leaders_of
-from airflow_provider_kafka_spark.core.segments import Segment, joined, within
-from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, cut_since
+from airflow_provider_kafka_spark.core.run_protocol import counts_for
+from airflow_provider_kafka_spark.core.segments import Segment, joined, segments_of_runs, within
+from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
@@ -36,9 +36,9 @@ from airflow_provider_kafka_spark.jobs.progress import OverallProgress, Progress
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
 from airflow_provider_kafka_spark.jobs.remaining import (
     Remaining,
-    compacted_of,
     find_remaining,
     find_written,
+    may_lack_records,
     open_planned,
     start_in_target,
 )
@@ -218,14 +218,11 @@ def _raise_if_cut(
     :raises DeliveryError: if a log was cut.
     """
     run = remaining.run
-    ends = run.admin.log_ends(targets)
-    if run.leaders in ("", leaders_of({place: end.epoch for place, end in ends.items()})):
+    if not run.has_other_leaders():
         return
     sys.stderr.write("A partition of the target has got another leader: looks whether its log was cut.\n")
     told = Acknowledged.of(result.targets, _segments(request, remaining, result))
-    until = {place: end.offset for place, end in ends.items()}
-    compacted = compacted_of(configs) if configs else targets
-    if cut := cut_since(run.admin.jvm, request, run.run_id, told, until, compacted):
+    if cut := run.cut_since(told, may_lack_records(configs, targets)):
         run.distrust()
         raise DeliveryError(
             f"A target must keep what it has acknowledged; {', '.join(cut[:5])} has not: another leader has cut the "
@@ -264,17 +261,10 @@ def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) ->
     if transform.provenance != "segments" or any(report.segments_unknown for report in reports):
         return None
     pieces = {} if remaining.source is None else {piece.name: piece for piece in remaining.source.pieces}
-    found = []
+    found = list[Segment]()
     for report in reports:
         piece = pieces[report.piece]
-        target = transform.target_of(piece.topic)
-        for start, end, target_start in report.segments:
-            found.append(
-                Segment(
-                    OffsetRange(piece.topic, piece.partition, start, end),
-                    OffsetRange(target, piece.partition, target_start, target_start + end - start),
-                )
-            )
+        found += segments_of_runs(piece.spans[0].topic_partition, transform.target_of(piece.topic), report.segments)
     return joined(found)
 
 

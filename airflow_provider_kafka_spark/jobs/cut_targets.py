@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from airflow_provider_kafka_spark.core.carried_progress import SlotProgress, last_targets
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.pieces import Piece, partition_name, split_name
 from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.provenance import run_of
-from airflow_provider_kafka_spark.core.segments import Segment
+from airflow_provider_kafka_spark.core.segments import Segment, segments_of_runs
 from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset
 from airflow_provider_kafka_spark.jobs.one_record import FoundRecord, Look, record_reader
 
@@ -42,13 +41,17 @@ class Acknowledged:
 
     @classmethod
     def of_slots(cls, request: JobRequest, pieces: Sequence[Piece], slots: Sequence[CommittedOffset]) -> Acknowledged:
+        partitions = {piece.spans[0].topic_partition for piece in pieces}
+        by_name = {partition_name(p, request.source_ids): p for p in partitions}
         lasts, segments = dict[Place, int](), list[Segment]()
-        for slot, source in zip(slots, _sources(request, pieces, slots), strict=True):
+        for slot in slots:
             for place, offset in last_targets(slot.metadata).items():
                 lasts[place] = max(offset, lasts.get(place, 0))
+            progress = SlotProgress.parse(slot.offset, slot.metadata)
+            source = by_name.get((split_name(progress.name) or (progress.name,))[0])
+            # The plan may lack the partition.
             if source is not None:
-                progress = SlotProgress.parse(slot.offset, slot.metadata)
-                segments += progress.segments(source, request.transform.target_of(source.topic))
+                segments += segments_of_runs(source, request.transform.target_of(source.topic), progress.runs or ())
         return cls(lasts, tuple(segments))
 
     def and_also(self, other: Acknowledged) -> Acknowledged:
@@ -73,48 +76,72 @@ def cut_since(
     :param compacted: topics from which a record may be absent.
     :raises BrokerUnavailableError: if a broker does not answer.
     """
-    cut = {place for place, offset in told.lasts.items() if offset >= ends.get(place, offset + 1)}
     ordered = sorted(told.segments, key=lambda s: s.target)
-    for partition, group in groupby(ordered, key=lambda s: s.target.topic_partition):
-        if any(a.target.until_offset > b.target.from_offset for a, b in pairwise(group)):
-            cut.add((partition.topic, partition.partition))
-    with record_reader(jvm, request.sink_options) as read:
-
-        def is_gone(place: Place, offset: int, found: FoundRecord | Look) -> bool:
-            is_below = offset < ends.get(place, offset + 1)
-            return not is_below or (found is Look.ABSENT and place[0] not in compacted)
-
-        if request.transform.has_provenance_headers:
-            for place, offset in told.lasts.items():
-                if place in cut or place[0] == request.transform.dead_letter_topic:
-                    continue
-                found = read(*place, offset)
-                is_other = isinstance(found, FoundRecord) and run_of(found.provenance) != run_id
-                if is_other or is_gone(place, offset, found):
-                    cut.add(place)
-        elif ordered:
-            with record_reader(jvm, request.source_options) as read_source:
-                for s in _before_gaps(ordered):
-                    place, offset = (s.target.topic, s.target.partition), s.target.until_offset - 1
-                    if place in cut:
-                        continue
-                    found = read(*place, offset) if offset < ends.get(place, 0) else Look.ABSENT
-                    source = read_source(s.source.topic, s.source.partition, s.source.until_offset - 1)
-                    is_known = isinstance(found, FoundRecord) and isinstance(source, FoundRecord)
-                    if is_gone(place, offset, found) or (is_known and found[:2] != source[:2]):  # type: ignore[index]
-                        cut.add(place)
+    told_of = [*told.lasts.items(), *((_place(s), s.target.until_offset - 1) for s in ordered)]
+    cut = {place for place, offset in told_of if offset >= ends.get(place, offset + 1)}
+    cut |= {_place(b) for a, b in pairwise(ordered) if _place(a) == _place(b) and _overlaps(a, b)}
+    # They say nothing of a partition that is cut already.
+    if request.transform.has_provenance_headers:
+        cut.update(_without_our_header(jvm, request, run_id, told.lasts, cut, compacted))
+    elif ordered:
+        cut.update(_other_than_source(jvm, request, ordered, cut, compacted))
     return tuple(f"{topic}[{number}]" for topic, number in sorted(cut))
 
 
-def _sources(
-    request: JobRequest, pieces: Sequence[Piece], slots: Iterable[CommittedOffset]
-) -> Iterator[TopicPartition | None]:
-    """Of which partition each slot is, if the plan has it."""
-    partitions = {piece.spans[0].topic_partition for piece in pieces}
-    by_name = {partition_name(p, request.source_ids): p for p in partitions}
-    for slot in slots:
-        name = SlotProgress.parse(slot.offset, slot.metadata).name
-        yield by_name.get((split_name(name) or (name,))[0])
+def _without_our_header(
+    jvm: object,
+    request: JobRequest,
+    run_id: str,
+    lasts: Mapping[Place, int],
+    cut: Collection[Place],
+    compacted: Collection[str],
+) -> set[Place]:
+    """Where the last record is not of this run."""
+    others = set()
+    with record_reader(jvm, request.sink_options) as read:
+        for place, offset in lasts.items():
+            if place in cut or place[0] == request.transform.dead_letter_topic:
+                continue
+            found = read(*place, offset)
+            is_absent = found is Look.ABSENT and place[0] not in compacted
+            is_ours = isinstance(found, FoundRecord) and found.provenance is not None
+            is_ours = is_ours and found.provenance.run_id == run_id  # type: ignore[union-attr]
+            if is_absent or (isinstance(found, FoundRecord) and not is_ours):
+                others.add(place)
+    return others
+
+
+def _other_than_source(
+    jvm: object, request: JobRequest, ordered: Sequence[Segment], cut: Collection[Place], compacted: Collection[str]
+) -> set[Place]:
+    """Where a last record is not that of the source."""
+    others = set[Place]()
+    with (
+        record_reader(jvm, request.source_options) as read_source,
+        record_reader(jvm, request.sink_options) as read,
+    ):
+        for s in _before_gaps(ordered):
+            place = _place(s)
+            if place in cut or place in others:
+                continue
+            found = read(*place, s.target.until_offset - 1)
+            source = read_source(s.source.topic, s.source.partition, s.source.until_offset - 1)
+            if isinstance(found, FoundRecord) and isinstance(source, FoundRecord):
+                is_other = (found.key, found.value) != (source.key, source.value)
+            else:
+                is_other = found is Look.ABSENT and place[0] not in compacted
+            if is_other:
+                others.add(place)
+    return others
+
+
+def _place(segment: Segment) -> Place:
+    return segment.target.topic, segment.target.partition
+
+
+def _overlaps(segment: Segment, following: Segment) -> bool:
+    """Whether the log was cut between them: the second one begins at offsets of the first."""
+    return segment.target.until_offset > following.target.from_offset
 
 
 def _before_gaps(ordered: Sequence[Segment]) -> Iterator[Segment]:

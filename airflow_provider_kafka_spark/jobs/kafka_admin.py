@@ -37,16 +37,6 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
-class LogEnd(NamedTuple):
-    """Where the log of a partition ends.
-
-    :param epoch: of the partition's leader; None where the brokers do not say it.
-    """
-
-    offset: int
-    epoch: int | None
-
-
 class TargetTopic(NamedTuple):
     """A topic as brokers describe it.
 
@@ -117,14 +107,17 @@ class KafkaAdmin:
         }
 
     def end_offsets(self, topics: Sequence[str], *, committed: bool = False) -> dict[tuple[str, int], int]:
-        """As :meth:`log_ends`, without the epochs."""
-        return {place: end.offset for place, end in self.log_ends(topics, committed=committed).items()}
-
-    def log_ends(self, topics: Sequence[str], *, committed: bool = False) -> dict[tuple[str, int], LogEnd]:
         """The end of each partition of topics that exist.
 
         :param committed: up to the first open transaction.
         """
+        return {place: end.offset() for place, end in self._ends(topics, committed=committed)}
+
+    def leader_epochs(self, topics: Iterable[str]) -> dict[tuple[str, int], int | None]:
+        """The epoch of each partition's leader, of topics that exist; None where the brokers do not say it."""
+        return {place: end.leaderEpoch().orElse(None) for place, end in self._ends(topics)}
+
+    def _ends(self, topics: Iterable[str], *, committed: bool = False) -> Iterator[tuple[tuple[str, int], Any]]:
         kafka, request = self.jvm.org.apache.kafka, self.jvm.java.util.HashMap()
         latest = kafka.clients.admin.OffsetSpec.latest()
         for topic, described in self.describe(topics).items():
@@ -134,12 +127,8 @@ class KafkaAdmin:
             kafka.common.IsolationLevel.READ_COMMITTED if committed else kafka.common.IsolationLevel.READ_UNCOMMITTED
         )
         options = kafka.clients.admin.ListOffsetsOptions(level)
-        found = self._get(self._client.listOffsets(request, options).all())
-        ends = {}
-        for entry in found.entrySet():
-            place, end = entry.getKey(), entry.getValue()
-            ends[place.topic(), place.partition()] = LogEnd(end.offset(), end.leaderEpoch().orElse(None))
-        return ends
+        for entry in self._get(self._client.listOffsets(request, options).all()).entrySet():
+            yield (entry.getKey().topic(), entry.getKey().partition()), entry.getValue()
 
     def committed(self, group: str) -> Offsets:
         """All committed offsets of a group; empty if it is gone. What a transaction is about to change is as before."""

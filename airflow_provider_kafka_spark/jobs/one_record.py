@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.provenance import Provenance, provenance_of
 from airflow_provider_kafka_spark.jobs.kafka_admin import client_config, login_options
 
 _SECONDS = 30.0
@@ -26,11 +26,11 @@ class Look(enum.Enum):
 
 
 class FoundRecord(NamedTuple):
-    """:param provenance: value of its last header, if that is the provenance header."""
+    """:param provenance: what its last header says, if this package wrote it."""
 
     key: bytes | None
     value: bytes | None
-    provenance: bytes | None
+    provenance: Provenance | None
 
 
 #: By topic, partition and offset, which is below the end of the log.
@@ -80,6 +80,5 @@ def _found(record: Any, offset: int) -> FoundRecord | Look:
     if record.offset() != offset:
         return Look.ABSENT
     headers = record.headers().toArray()
-    last = [headers[len(headers) - 1]] if len(headers) else []
-    provenance = [header.value() for header in last if header.key() == PROVENANCE_HEADER]
-    return FoundRecord(record.key(), record.value(), provenance[0] if provenance else None)
+    last = [(headers[len(headers) - 1].key(), headers[len(headers) - 1].value())] if len(headers) else None
+    return FoundRecord(record.key(), record.value(), provenance_of(last))

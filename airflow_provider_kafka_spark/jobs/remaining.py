@@ -89,10 +89,10 @@ def find_remaining(
             "Create it: a retry then writes all records to the new topic."
         )
     target_ids = {name: topic.id for name, topic in described.items()}
-    compacted = compacted_of(configs)
+    compacted = _compacted(configs)
     reads_back = request.transform.has_provenance_headers and not compacted
-    may_lack = compacted if configs else list(described)
-    decision = run.claim(request, source.pieces, described, reads_back=reads_back, compacted=may_lack)
+    may_lack = may_lack_records(configs, targets)
+    decision = run.claim(request, source.pieces, described, reads_back=reads_back, may_lack=may_lack)
     only_counts = decision is Decision.DELIVERED
     if decision is Decision.READ_BACK and not reads_back:
         # The target cannot say what it has. The worker knows what it got.
@@ -127,9 +127,13 @@ def find_remaining(
     return Remaining(run, source, target_ids, slots, before=before, warnings=source.warnings)
 
 
-def compacted_of(configs: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Topics that cannot be read back: compaction removes what was delivered."""
+def _compacted(configs: Mapping[str, Mapping[str, str]]) -> list[str]:
     return [name for name, config in configs.items() if "compact" in config["cleanup.policy"]]
+
+
+def may_lack_records(configs: Mapping[str, Mapping[str, str]], targets: Sequence[str]) -> Sequence[str]:
+    """The targets from which a record may be absent that was acknowledged: by compaction, as far as is known."""
+    return _compacted(configs) if configs else targets
 
 
 def _has_got_nothing(request: JobRequest, run: RunOwnership, targets: Sequence[str]) -> bool:

@@ -13,11 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.carried_progress import (
-    ProvedDelivery,
-    SlotProgress,
-    carried,
-)
+from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slot
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
@@ -98,7 +94,6 @@ class RunOwnership:
     :ivar groups: that hold the progress.
     :ivar has_mark: whether the login may commit the run's mark, which at least once does not insist on.
     :ivar leaves_mark: whether the mark stays that of another plan of the run.
-    :ivar leaders: of the targets when the run was claimed.
     :ivar cut: which targets lack what an earlier try delivered there.
     :ivar may_be_cut: whether the targets have had another leader since the mark.
     """
@@ -110,7 +105,8 @@ class RunOwnership:
         self.groups: tuple[str, ...] = ()
         self.has_mark = True
         self.leaves_mark = False
-        self.leaders = ""
+        #: Of the targets, when the run was claimed.
+        self._leaders = ""
         self.cut: tuple[str, ...] = ()
         self.may_be_cut = False
         self._request = request
@@ -148,7 +144,7 @@ class RunOwnership:
         targets: Mapping[str, TargetTopic],
         *,
         reads_back: bool,
-        compacted: Collection[str] = (),
+        may_lack: Collection[str] = (),
     ) -> Decision:
         """Take over the run from earlier drivers, whose tasks write nothing from then on (C2 to C5).
 
@@ -156,15 +152,14 @@ class RunOwnership:
         :param pieces: of the whole plan, sorted.
         :param targets: every topic that is written to, by name.
         :param reads_back: the targets tell what they have.
-        :param compacted: targets from which records may be absent.
+        :param may_lack: targets from which records may be absent.
         :return: what earlier deliveries mean.
         :raises RunTakenOverError: if a later submission has the run.
         """
         self._request, self.run_id = request, request.run_id
         self._targets, self._reads_back = targets, reads_back
         # Before the progress is read: a leader that comes later is another one for the next driver.
-        ends = self.admin.log_ends(sorted(targets))
-        self.leaders = leaders_of({place: end.epoch for place, end in ends.items()})
+        self._leaders = leaders_of(self.admin.leader_epochs(targets))
         if self._producer is None:
             return self._claim_plainly(pieces)
         mark = self._read_mark()
@@ -172,7 +167,7 @@ class RunOwnership:
         # It raises where another driver has the run, before anything is done.
         decide(mark, claimant)
         self.may_be_cut = mark is not None and may_be_cut(mark, claimant)
-        self.cut = self._cut_since(mark, claimant, pieces, compacted)
+        self.cut = self._cut_before(mark, claimant, pieces, may_lack)
         claimant = self._claimant = replace(claimant, is_cut=bool(self.cut))
         decision = decide(mark, claimant)
         self.leaves_mark = leaves_mark(mark, claimant, decision)
@@ -201,8 +196,8 @@ class RunOwnership:
             }
         return decision
 
-    def _cut_since(
-        self, mark: Mark | None, claimant: Claimant, pieces: Sequence[Piece], compacted: Collection[str]
+    def _cut_before(
+        self, mark: Mark | None, claimant: Claimant, pieces: Sequence[Piece], may_lack: Collection[str]
     ) -> tuple[str, ...]:
         """The partitions of targets that have not what the worker's proof tells of, or what the slots do under leaders
         of before.
@@ -215,10 +210,19 @@ class RunOwnership:
             self._fence(pieces)
             slots = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
             told = told.and_also(Acknowledged.of_slots(request, pieces, slots))
-        if not told.lasts and not told.segments:
-            return ()
+        return self.cut_since(told, may_lack) if told.lasts or told.segments else ()
+
+    def has_other_leaders(self) -> bool:
+        """Whether a target has got another leader since the claim, as far as brokers say it."""
+        return self._leaders not in ("", leaders_of(self.admin.leader_epochs(self._targets)))
+
+    def cut_since(self, told: Acknowledged, may_lack: Collection[str]) -> tuple[str, ...]:
+        """The partitions of targets that have not what was acknowledged.
+
+        :param may_lack: targets from which records may be absent.
+        """
         ends = self.admin.end_offsets(sorted(self._targets))
-        return cut_since(self.admin.jvm, request, self.run_id, told, ends, compacted)
+        return cut_since(self.admin.jvm, self._request, self.run_id, told, ends, may_lack)
 
     def distrust(self) -> None:
         """What is committed does not count for the next driver."""
@@ -335,7 +339,7 @@ class RunOwnership:
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
         carries = request.transform.provenance == "segments" and not request.goes_on
         of_worker = request.untrusted_until, carries, request.proved_until, request.proved_key, request.proved_repeats
-        of_target = self._reads_back, self.leaders
+        of_target = self._reads_back, self._leaders
         return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker, *of_target)
 
     def _slots(self, key: str, width: int) -> _Slots:

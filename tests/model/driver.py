@@ -82,7 +82,7 @@ def _decide(scenario: Scenario, world: World, index: int) -> Steps:
     is_retry = rules.may_have_delivered(driver.claimant.may_have_delivered, 0, now_ms)
     claimant = replace(driver.claimant, may_have_delivered=is_retry, leaders=_leaders(scenario, world))
     claimant = replace(claimant, is_cut=_is_cut(scenario, world, driver, mark, claimant))
-    world = world.with_driver(index, claimant=claimant, is_cut=claimant.is_cut)
+    world = world.with_driver(index, claimant=claimant)
     try:
         decision = rules.decide(mark, claimant)
     except RunTakenOverError:
@@ -203,7 +203,7 @@ def _carried(world: World, driver: Driver) -> tuple[int, ...] | None:
 
 def _is_proved(scenario: Scenario, driver: Driver) -> bool:
     """Whether the worker knows what the target cannot tell."""
-    if scenario.rules.reads_back or driver.is_cut:
+    if scenario.rules.reads_back or driver.claimant.is_cut:
         return False
     asked, permits = scenario.tries[driver.of_try], permits_loss(scenario, scenario.tries[driver.of_try])
     key = key_of(driver.claimant.run_id, asked.delivery, driver.incarnation, asked.plan, permits_loss=permits)

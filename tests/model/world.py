@@ -189,8 +189,6 @@ class Driver(NamedTuple):
     is_late: bool = False
     ended_at: int = 0
     ended_with: int = 0
-    #: The target lacks what was delivered before.
-    is_cut: bool = False
     #: The highest number that was anywhere when this one's was chosen.
     highest_before: int = 0
 
