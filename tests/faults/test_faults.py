@@ -1,11 +1,10 @@
 """Whatever goes wrong while a copy runs: when a try is green, each record is there once, as it was, in its order.
 
-What is tried is decided by two variables: ``FAULT_SEED``, and ``FAULT_ROUNDS``, the number of draws.
+By default draws of the faults that ``test_killed.py`` does not try; ``make faults`` tries all.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
+from tests.draws import SEED, draws
 from tests.faults.cases import Brokers, draw
 from tests.faults.drivers import Start
 from tests.faults.injections import INJECTIONS
@@ -22,10 +22,8 @@ from tests.faults.slow_copy import new_copy
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.fault, pytest.mark.long, pytest.mark.timeout(1800)]
 
-SEED = int(os.environ.get("FAULT_SEED", "7"))
-#: By default draws of the faults that `test_killed.py` does not try; `make faults` tries all.
 _SHORT = (0, 5, 7, 9, 10, 12, 13, 15)
-NUMBERS = range(int(os.environ["FAULT_ROUNDS"])) if "FAULT_ROUNDS" in os.environ else _SHORT
+NUMBERS = draws(0) or _SHORT
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: f"{number}-{draw(SEED, number).fault.name}")

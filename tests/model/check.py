@@ -56,6 +56,10 @@ def _happen(fault: str, world: World) -> World | None:
         return world if fault == "the mark expires" else world._replace(slots=NOTHING)
     if fault == "a record ages out":
         return world._replace(aged_out=frozenset({0}))
+    if fault == "the source is compacted":
+        return world._replace(compacted=frozenset({0}))
+    if fault == "the target is compacted":
+        return world._replace(records=world.records[1:], compacted_records=world.records[:1])
     if fault == "the target is cut":
         return world._replace(leaders=world.leaders + 1, records=world.records[:-1])
     if fault == "the target has another leader":

@@ -117,7 +117,8 @@ def _is_cut(scenario: Scenario, world: World, driver: Driver, mark: Mark | None,
         for name, position in world.slots_of(mark.key).items():
             _, start, _ = split_name(name) or ("", 0, 0)
             told |= set(range(start, position))
-    return any((claimant.run_id, offset) not in world.records for offset in told)
+    known = {*world.records, *world.compacted_records}
+    return any((claimant.run_id, offset) not in known for offset in told)
 
 
 def _may_mark(scenario: Scenario, world: World, driver: Driver) -> bool:
@@ -249,7 +250,8 @@ def _report(scenario: Scenario, world: World, index: int) -> Steps:
     asked = scenario.tries[driver.of_try]
     if driver.pieces and driver.claimant.leaders != _leaders(scenario, world) and not asked.permits_loss:
         run_id = driver.claimant.run_id
-        if any((run_id, offset) not in world.records for offset in offsets_of(asked.plan)):
+        known = {*world.records, *world.compacted_records}
+        if any((run_id, at) not in known for at in offsets_of(asked.plan) if at not in world.compacted):
             if _may_mark(scenario, world, driver):
                 mark = driver.claimant.mark(MarkState.OPENING, repeats=not rules.reads_back)
                 yield f"{driver.token} finds a cut", world.with_mark(mark, rules).with_driver(index, step="dead")

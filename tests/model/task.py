@@ -76,7 +76,7 @@ def _write(scenario: Scenario, world: World, task: Task) -> Steps:
     """T5, with one record in each transaction: send and compare the ids; commit it with the position."""
     driver, rules = world.drivers[task.driver], scenario.rules
     name, offset = _name(driver, task), _left(driver, task)[0]
-    if task.step == "T5" and offset in world.aged_out:
+    if task.step == "T5" and offset in world.aged_out | world.compacted:
         yield from _pass_over(scenario, world, task)
     elif task.step == "T5":
         if rules.compares_ids and driver.incarnation != world.incarnation:
@@ -92,11 +92,11 @@ def _write(scenario: Scenario, world: World, task: Task) -> Steps:
 
 
 def _pass_over(scenario: Scenario, world: World, task: Task) -> Steps:
-    """What the source has lost is an error, or is left out."""
-    driver = world.drivers[task.driver]
+    """What the source has lost is an error, or is left out; what compaction took is left out."""
+    driver, offset = world.drivers[task.driver], _left(world.drivers[task.driver], task)[0]
     own = names_of(driver.pieces, scenario.rules.piece_name)[task.piece]
-    if scenario.tries[driver.of_try].permits_loss and task.epoch == world.epoch_of(own):
-        offset = _left(driver, task)[0]
+    may_lack = scenario.tries[driver.of_try].permits_loss or offset in world.compacted
+    if may_lack and task.epoch == world.epoch_of(own):
         committed = world.with_slots(driver.key, {own: offset + 1})
         following = task._replace(position=offset + 1)
         yield f"{_name(driver, task)} T5: passes over offset {offset}", _following(committed, task, following)

@@ -165,6 +165,14 @@ _CARRIES = Rules(reads_back=False, carries=True)
             replace(_CARRIES, compares_leaders=False), id="leaders-of-targets-are-not-compared-with-segments",
         ),
         pytest.param(
+            Scenario((_FIRST, _RETRY), ("the source is compacted",)),
+            Rules(counts_resumed=False), id="a-verdict-by-what-the-source-still-holds",
+        ),
+        pytest.param(
+            Scenario((_FIRST, _RETRY), ("the target is compacted", "the slots expire"), rules=Rules(reads_back=False)),
+            Rules(), id="a-compacted-target-is-read-back",
+        ),
+        pytest.param(
             Scenario((_NARROW_FIRST, _CLEAR, Try(((0,),), "clear")), rules=_CARRIES),
             replace(_CARRIES, repeats=_never), id="nothing-says-that-another-plan-is-forgotten",
         ),

@@ -143,6 +143,23 @@ SCENARIOS = (
         Scenario((_FIRST, _RETRY), ("the target has another leader",), rules=_CARRIES),
         1_000, id="segments-and-another-leader",
     ),
+    pytest.param(Scenario((_FIRST, _RETRY), ("the source is compacted",)), 500, id="a-compacted-source"),
+    pytest.param(
+        Scenario((_FIRST, _CLEAR), ("the source is compacted",), rules=_CARRIES),
+        500, id="segments-and-a-compacted-source",
+    ),
+    pytest.param(
+        Scenario((_FIRST, _LONGER, _CLEAR), ("the source is compacted",), drivers_live_on=False, rules=_CARRIES),
+        3_000, id="segments-two-plans-and-a-compacted-source",
+    ),
+    pytest.param(
+        Scenario((_FIRST, _RETRY), ("the target is compacted", "the slots expire"), rules=Rules(reads_back=False)),
+        1_000, id="a-compacted-target-and-expired-slots",
+    ),
+    pytest.param(
+        Scenario((_FIRST, _RETRY), ("the target is compacted", "the target is cut"), rules=Rules(reads_back=False)),
+        1_000, id="a-compacted-target-that-is-cut",
+    ),
     pytest.param(Scenario((_FIRST, Try(kind="clear", changes_run=True))), 300, id="clear-with-other-expressions"),
     pytest.param(
         Scenario((_NARROW_FIRST, _NARROW_RETRY, _NARROW_RETRY), ("the state store is lost",)),

@@ -166,6 +166,10 @@ def _judge(scenario: Scenario, world: World, index: int, driver: Driver) -> Step
     # A retry may have lost the state store, which the worker writes as it knows it.
     stored = world.store or Stored(worker.number, worker.run_id)
     is_good = not driver.duplicates and not driver.has_lost
+    if is_good and not scenario.rules.counts_resumed:
+        held = [at for at in offsets_of(scenario.tries[index].plan) if at not in world.compacted]
+        has_more = len({at for run_id, at in world.records if run_id == worker.run_id}) > len(held)
+        is_good, world = not has_more, world._replace(is_misjudged=has_more)
     if is_good:
         asked = scenario.tries[index]
         result = _result(asked, worker, driver)

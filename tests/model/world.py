@@ -89,6 +89,8 @@ class Rules:
     keys_permit_loss: bool = True
     #: Whether a target's leaders are compared.
     compares_leaders: bool = True
+    #: Whether what was resumed counts in a verdict, or all that the target has is compared with what the source holds.
+    counts_resumed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,10 @@ class World(NamedTuple):
     leaders: int = 0
     #: Offsets that have aged out at the source.
     aged_out: frozenset[int] = frozenset()
+    #: Offsets that compaction has taken at the source.
+    compacted: frozenset[int] = frozenset()
+    #: Records that compaction has taken from the target.
+    compacted_records: tuple[tuple[str, int], ...] = ()
     #: Offsets that the target has, by run.
     records: tuple[tuple[str, int], ...] = ()
     mark: Mark | None = None
@@ -235,6 +241,8 @@ class World(NamedTuple):
     number_beside: int = 0
     #: A driver was refused because of a number that its worker could have known.
     is_refused: bool = False
+    #: A report was judged bad of which nothing is missing.
+    is_misjudged: bool = False
     slots: frozenset[tuple[str, str, int]] = frozenset()
     owner_epoch: int = 0
     epochs: frozenset[tuple[str, int]] = frozenset()
@@ -323,12 +331,15 @@ def broken_promise(world: World) -> str | None:
     """
     if world.is_refused:
         return "a submission is refused because of one that was there before it"
+    if world.is_misjudged:
+        return "the report of a complete delivery is judged bad"
     for result in world.greens:
         if (result.incarnation, result.leaders) != (world.incarnation, world.leaders):
             continue
         for offset in result.offsets:
-            copies = world.records.count((result.run_id, offset))
-            if not copies and result.permits_loss and offset in world.aged_out:
+            copies = (world.records + world.compacted_records).count((result.run_id, offset))
+            may_lack = world.compacted | world.aged_out if result.permits_loss else world.compacted
+            if not copies and offset in may_lack:
                 continue
             if copies != 1 and not (copies and _may_have_duplicates(world, result)):
                 return f"the task is green, and the target has {copies} copies of offset {offset} of {result.run_id}"

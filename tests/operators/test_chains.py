@@ -1,12 +1,10 @@
 """Clears with three plans in turn, some of which are stopped in the middle: the target has what the green ones promise.
 
-What only this proves: that no order of plans and failures loses or doubles a record without a word. ``CHAINS=100``
-draws more, and ``CHAIN_SEED`` others.
+What only this proves: that no order of plans and failures loses or doubles a record without a word.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from typing import Any
@@ -16,15 +14,14 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
+from tests.draws import SEED, draws
 from tests.operators.copy_task import CopyTask, NewTask, Replay
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long, pytest.mark.fault]
 
 RECORDS, STEPS = 30, 6
 #: What stops a try: nothing, a record that the target refuses, or the death of its worker after the job.
 ENDS = ("green", "green", "refused", "lost")
-FIRST_SEED = int(os.environ.get("CHAIN_SEED", "0"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("CHAINS", "10")))
 
 
 def _records(rng: random.Random) -> list[Record]:
@@ -62,10 +59,10 @@ def _try(task: CopyTask, plan: list[str], end: str) -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize("provenance", ["headers", "segments"])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_three_plans_in_turn(new_task: NewTask, monkeypatch: pytest.MonkeyPatch, provenance: str, seed: int) -> None:
+@pytest.mark.parametrize("number", draws(10, one_of=3))
+def test_three_plans_in_turn(new_task: NewTask, monkeypatch: pytest.MonkeyPatch, provenance: str, number: int) -> None:
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 3)
-    rng = random.Random(seed)
+    rng = random.Random(f"{SEED}-{number}")
     task = new_task(CopyTask, 2, 2, _records(rng), provenance=provenance, preserve_partition=True)
     plans = [_plan(rng, task.source) for _ in range(3)]
     promised, is_said, told = set[bytes](), False, list[str]()

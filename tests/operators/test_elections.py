@@ -1,12 +1,11 @@
 """Real unclean elections: the only replica in sync dies, one that lacks records leads, and others take their offsets.
 
 What only this proves: that brokers answer of it what ``test_cut_logs`` and ``test_cut_targets`` take them to, where the
-log is cut in a file; and that copies hold while it happens. ``ELECTIONS=30`` draws more, ``ELECTION_SEED`` others.
+log is cut in a file; and that copies hold while it happens.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,19 +21,18 @@ from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
 from airflow_provider_kafka_spark.testing.record import Record
 from tests.airflow_fakes import TaskStateStore
+from tests.draws import SEED, draws
 from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import Batch, CopyTask, Stream
+from tests.operators.copy_task import Batch, CopyTask, Replay, Stream
 from tests.waiting import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long, pytest.mark.fault]
 
 THIRD = 3
 #: Records before the second broker dies, and until the first one does.
 KEPT, LOST = 60, 100
 OLD, NEW = (Counter({f"{text}{i}".encode(): 1 for i in range(n)}) for text, n in (("old", LOST), ("new", 90)))
 FOREIGN = Counter({b"foreign": 200})
-FIRST_SEED = int(os.environ.get("ELECTION_SEED", "0"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("ELECTIONS", "4")))
 
 
 class Brokers:
@@ -139,22 +137,22 @@ def test_copies_over_an_unclean_election(brokers: Brokers, new: Callable[..., Co
             assert task.values() == OLD + FOREIGN, task.source
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("number", draws(4, one_of=10))
 def test_an_election_while_a_copy_runs(
-    brokers: Brokers, new: Callable[..., CopyTask], monkeypatch: pytest.MonkeyPatch, seed: int
+    brokers: Brokers, new: Callable[..., CopyTask], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """At some step of a try, of one kind. Tries follow until one is green: then all is there that the source has, and
     what is there twice was said to be, or is of another run.
     """
-    rng = random.Random(seed)
+    rng = random.Random(f"{SEED}-{number}")
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", rng.choice((5, 30, 10_000)))
-    side, kind = rng.choice(("source", "target")), rng.choice((Batch, Stream))
+    side, kind = rng.choice(("source", "target")), rng.choice((Batch, Replay, Stream))
     given = rng.choice(({}, {"provenance": "segments"}, {"include_headers": False}, {"delivery": "at_least_once"}))
     # When the earlier deliveries are known; when Spark's tasks are to begin; when they have ended.
     step = rng.choice(("find_remaining", "_write", "_raise_if_incomplete"))
-    told = f"{seed}: {side} {kind.__name__} {given} {step}"
-    task = new(f"seed-{seed}", side, **given)
-    before = task.values() if kind is Batch or rng.random() < 0.5 else run(task, kind) and task.values()
+    told = f"{SEED}-{number}: {side} {kind.__name__} {given} {step}"
+    task = new(f"drawn-{number}", side, **given)
+    before = task.values() if kind is not Stream or rng.random() < 0.5 else run(task, kind) and task.values()
     brokers.leave_behind()
     brokers.fill(task.source, "old", KEPT, LOST)
     real, looks = getattr(batch, step), []
@@ -170,10 +168,11 @@ def test_an_election_while_a_copy_runs(
         return real(*arguments, **named)
 
     monkeypatch.setattr(batch, step, elect_first)
+    ranges = {"offset_ranges": [f"{task.source}:0:0:{LOST}"]} if kind is Replay else {}
     results, permits = list[dict[str, Any]](), False
     for _ in range(5):
         try:
-            results.append(run(task, kind, fail_on_data_loss=not permits))
+            results.append(run(task, kind, fail_on_data_loss=not permits, **ranges))
             break
         except (KafkaSparkError, AirflowFailException) as error:
             told += f"; {str(error)[:160]}"
@@ -184,8 +183,9 @@ def test_an_election_while_a_copy_runs(
         results.append(run(task, kind, fail_on_data_loss=not permits))
 
     there = task.values()
+    held = (r for r in brokers.cluster.consume(task.source) if kind is not Replay or (r.offset or 0) < LOST)
     # A batch has planned what was there before the election.
-    expected = task.values(task.source) - (NEW if kind is Batch and not permits else Counter())
+    expected = Counter(r.value for r in held) - (NEW if kind is not Stream and not permits else Counter())
     assert expected - there == Counter(), told
     is_said = permits or any(r.get("evidence", {}).get("may_have_duplicates") for r in results)
     twice = {v for v, n in there.items() if n > 1} - FOREIGN.keys() - before.keys()
