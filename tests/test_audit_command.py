@@ -110,6 +110,7 @@ def test_help() -> None:
     assert run().returncode == 2
 
 
+@pytest.mark.long
 @pytest.mark.broker
 @pytest.mark.spark
 def test_as_a_process_of_its_own(result_file: Path) -> None:

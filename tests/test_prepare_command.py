@@ -325,6 +325,7 @@ def test_a_worker_without_class_archives(
     assert cache.archives() == {}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_as_a_command_of_airflow() -> None:
     """``airflow kafka-spark prepare``, by the provider's entry point."""

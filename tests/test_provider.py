@@ -203,6 +203,7 @@ def test_the_package_index_gets_no_relative_link(
     assert "Description-Content-Type: text/markdown" in metadata
 
 
+@pytest.mark.long
 def test_airflow_finds_the_provider(fresh: Path) -> None:
     """``airflow providers list`` shows the provider under its package's name and version. The modules and classes of
     the metadata import from the installed wheel, with what the wheel requires and no more.

@@ -270,6 +270,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
     over.set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["metadata", "close"])
 def test_a_step_that_hangs(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object], step: str

@@ -219,6 +219,7 @@ _AT_PLAIN: Fault = lambda b, _: {"bootstrap.servers": b.bootstrap_servers}  # no
 _SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "alice", "sasl.password": "wrong-pass"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("at", "extra", "kind", "words"),
     [
@@ -407,6 +408,7 @@ def test_keys_of_another_kdc(broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_
             _refused_by_java(jvm, configure("krb", theirs), *words)
 
 
+@pytest.mark.long
 @needs_kdc
 @needs_clock
 def test_a_clock_that_only_the_tickets_for_the_broker_show(broker: KafkaBroker) -> None:

@@ -134,6 +134,7 @@ def test_no_token_is_a_named_error(
     assert not [text for text in ("secret", signer.token) if text in str(raised.value)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_on_class_path", [True, False])
 def test_java_s_handler_comes_from_its_jar(secured_broker: KafkaBroker, is_on_class_path: bool) -> None:
     """It is loaded, and the broker, which is not MSK's, says that it does not have the mechanism. A thread's class

@@ -25,6 +25,7 @@ def _of_a_task(message: Any) -> str:
     return json.dumps(encode(message, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "write", "read"),
     [

@@ -12,6 +12,7 @@ from tests.coverage_page.airflow_api import AirflowApi
 pytestmark = pytest.mark.airflow
 
 
+@pytest.mark.long
 def test_it_reads_events_and_the_states_of_tasks(
     airflow_api: AirflowApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

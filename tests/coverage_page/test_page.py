@@ -129,6 +129,7 @@ def _in_frame(airflow_api: AirflowApi, page: Chromium, path: str, user: str = "a
     page.wait_for("!!document.querySelector('iframe')?.contentDocument?.querySelector('.pair')")
 
 
+@pytest.mark.long
 def test_a_click_leads_to_the_task_in_airflow(airflow_api: AirflowApi, browser: Chromium) -> None:
     """From the frame, which may not leave the interface by itself."""
     _in_frame(
@@ -151,6 +152,7 @@ def test_a_click_leads_to_the_task_in_airflow(airflow_api: AirflowApi, browser: 
     assert where == f"/airflow/dags/hourly_copy/runs/{run}/tasks/copy"
 
 
+@pytest.mark.long
 def test_a_dag_run_has_the_page_with_its_own_ranges(airflow_api: AirflowApi, browser: Chromium) -> None:
     _in_frame(airflow_api, browser, "dags/hourly_copy/runs/manual__failed/plugin/kafka-coverage-run")
 
@@ -240,6 +242,7 @@ _CLOSER = (
 )
 
 
+@pytest.mark.long
 def test_what_runs_is_read_again_unless_somebody_looks_closer(show: Show, airflow_api: AirflowApi) -> None:
     topic, size = "refreshed_copy", 10 * len(_CLOSER)
     entry = runs.ledger(topic, [], targets=(topic,), state="running", planned_ranges=[f"{topic}:0:0:{size}"])
@@ -305,6 +308,7 @@ def test_an_api_without_tasks_still_shows_events(show: Show) -> None:
     assert "covered 6,280" in _text(page, ".servers")
 
 
+@pytest.mark.long
 def test_a_function_that_calls_an_operator_is_known_by_its_events(show: Show) -> None:
     """Its task instance has the name of no operator of this package."""
     page = show("topic=calls")
@@ -361,6 +365,7 @@ def test_where_nothing_is_to_be_drawn_the_page_says_how_to_begin(show: Show) -> 
     assert "Run a DAG with a KafkaToKafkaBatchOperator" in _text(page, "#empty")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chosen", [None, "dark", "light"])
 def test_the_theme_is_airflows_own_or_the_systems(show: Show, chosen: str | None) -> None:
     stored = f"localStorage.setItem('theme', '{chosen}')" if chosen else "localStorage.removeItem('theme')"

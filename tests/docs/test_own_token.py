@@ -9,6 +9,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.docs.examples.own_token import use_a_token
 
 
+@pytest.mark.long
 @pytest.mark.broker
 def test_the_example_makes_a_token_and_ends_it(secured_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The token has ended when the example has: brokers do not list it any more."""

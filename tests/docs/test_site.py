@@ -13,6 +13,7 @@ _DOCS = Path(__file__).parents[2] / "docs"
 _COMMAND = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "--builder", "html"]
 
 
+@pytest.mark.long
 @pytest.mark.airflow
 def test_the_site_has_every_page_and_no_broken_link(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")

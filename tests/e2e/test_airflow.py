@@ -175,6 +175,7 @@ def test_every_record_of_the_backfilled_hours_lands_in_exactly_one_window(scene:
         assert {name: events[run][name] for name in expected} == expected
 
 
+@pytest.mark.long
 def test_all_that_end_in_one_moment_end_well(scene: Scene, shop: Shop) -> None:
     """Airflow fails a task, whatever its retries, if another one makes the same asset known in the same moment."""
     airflow = scene.airflow
@@ -277,6 +278,7 @@ def test_a_form_a_plan_an_approval_and_exactly_that_replay(scene: Scene, shop: S
     assert {(o.topic, o.partition, o.offset) for o in origins} == {place for place in records if place[2] % 2 == 0}
 
 
+@pytest.mark.long
 def test_the_form_of_a_connection(scene: Scene, shop: Shop) -> None:
     """Its page sends these requests. The button "Test" uses the stored password, which the page never has; the port is
     not hidden, and Airflow 3.3.2 does not test a stored connection without one (if a newer one does, change the

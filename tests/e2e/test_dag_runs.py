@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 pytestmark = [pytest.mark.broker, pytest.mark.airflow]
 
 
+@pytest.mark.long
 def test_an_unknown_dag_is_named_and_a_failed_run_does_not_affect_the_next(
     airflow_home: AirflowHome, dag_runs: DagRuns
 ) -> None:

@@ -31,6 +31,7 @@ def _result(left: dict[str, Any], task: str) -> dict[str, Any]:
     return value
 
 
+@pytest.mark.long
 def test_the_printed_dag_runs_as_printed(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
     """It is short, and copies what it says, with the keys in its result that the first page of the documentation shows.
     Another DAG audits the newest result of its task. OpenLineage gets topics, ranges and records.
@@ -89,6 +90,7 @@ def test_a_stream_goes_on_where_the_run_before_stopped(
     assert shop.broker.committed("copy-of-orders", "orders") == ends
 
 
+@pytest.mark.long
 def test_another_operator_runs_the_job(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
     """``docs/how-to/run-by-another-operator.md``: it copies, a later task proves it, and nothing of the job is left."""
     left = dag_runs.run("run_by_spark_submit", airflow_home.logs / "run_by_spark_submit.log")
@@ -126,6 +128,7 @@ def test_only_a_delivery_makes_an_event(shop: Shop, airflow_home: AirflowHome, d
     assert "AssetNameRef(name='unknown') gets no asset event" in (airflow_home.logs / "outlets.log").read_text()
 
 
+@pytest.mark.long
 def test_what_no_window_has_copied_is_replayed_once(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
     """The second of three hours was never run. What other tests have copied is older than what the DAG looks at."""
     with closing(sqlite3.connect(airflow_home.database, timeout=60)) as database, database:

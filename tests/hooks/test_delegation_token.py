@@ -103,6 +103,7 @@ def test_the_clock_is_the_broker_s(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "s behind this machine's; the times of tokens are the broker's" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_what_a_connection_says_of_its_tokens() -> None:
     """A lease, a longest life, and by which mechanism they log in."""
     with DelegationTokenHook("short") as hook:
@@ -277,6 +278,7 @@ def _ends(hook: DelegationTokenHook) -> dict[str, int]:
     return {token.token_id: token.expiry_ms for token in hook.describe("alice")}
 
 
+@pytest.mark.long
 def test_who_may_renew(alice: DelegationTokenHook) -> None:
     """A refusal does not keep the others from being renewed."""
     hers = alice.create().info

@@ -142,6 +142,7 @@ def test_reads_many_small_ranges_in_order(
     assert shown == f"{title}: run 0123456789abcdef, {', '.join(ranges[:5])} and 495 more"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_rdd", [True, False])
 def test_expressions_between_gaps(
     kafka_broker: KafkaBroker,
@@ -196,6 +197,7 @@ def test_batches_are_passed_on_whatever_the_group_protocol(
     assert (report.records_written, report.batches_passed > 0) == (40, True)
 
 
+@pytest.mark.long
 def test_without_the_rdd_a_lost_order_between_spans_is_in_the_report(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +248,7 @@ def test_refuses_a_bad_expression_before_writing(
     assert kafka_broker.consume(target) == []
 
 
+@pytest.mark.long
 def test_refuses_bad_targets_before_writing(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """A topic expression that leads nowhere, or back, is found before a record is written. An error does not show a
     whole record, whose value could have a megabyte.
@@ -266,6 +269,7 @@ def test_refuses_bad_targets_before_writing(kafka_broker: KafkaBroker, topic: To
     assert len(kafka_broker.consume(source)) == 6
 
 
+@pytest.mark.long
 def test_each_target_needs_only_the_partitions_that_lead_to_it(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:

@@ -61,6 +61,7 @@ def test_other_pieces_after_a_clear(kafka_broker: KafkaBroker, topic: TopicFacto
     assert report.records_written == _COUNT
 
 
+@pytest.mark.long
 def test_aborted_records_are_copied_after_a_clear_that_asks_for_them(
     kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
 ) -> None:
@@ -85,6 +86,7 @@ def test_aborted_records_are_copied_after_a_clear_that_asks_for_them(
     assert (report.delivered_before, report.records_written) == (20, 30)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_commits")
 def test_at_least_once_and_back(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
     """Progress from before a try without transactions does not have what that one delivered, and what the try before

@@ -69,6 +69,7 @@ def test_a_retry_of_what_was_delivered_writes_nothing(pair: Pair, monkeypatch: p
     assert second.delivered_before == 1_000
 
 
+@pytest.mark.long
 def test_many_ranges_in_many_pieces(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """More pieces than fit into one transaction of progress, which has one group for each here."""
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.run_ownership._GROUPS_OF_TRANSACTION", 10)
@@ -101,6 +102,7 @@ def test_what_another_plan_delivered_is_looked_for_at_every_try(pair: Pair) -> N
     assert (report.delivered_before, report.records_written) == (60, 100)
 
 
+@pytest.mark.long
 def test_an_open_transaction_of_another_writer_hides_nothing(pair: Pair) -> None:
     """Consumers that read committed do not see later records until it ends."""
     pair.fill(numbered(100))

@@ -116,6 +116,7 @@ def test_a_registered_function_is_refused(spark: SparkSession, shouting: str) ->
     assert "must call Spark's built-in functions" in refusal(spark, columns={"value": f"{shouting}(string(value))"})
 
 
+@pytest.mark.long
 def test_the_names_that_are_known_before_spark_starts_are_those_of_spark(spark: SparkSession) -> None:
     listed = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin().listFunction()  # type: ignore[union-attr]
     functions = {str(listed.apply(i).funcName()) for i in range(listed.size())}

@@ -37,6 +37,7 @@ def test_while_tasks_write(pair: Pair, delivery: str) -> None:
     assert len(found) == _COUNT
 
 
+@pytest.mark.long
 def test_one_that_held_many_records_of_others(pair: Pair) -> None:
     """The records of the run began at an offset that the new topic does not have."""
     pair.fill(numbered(_COUNT))

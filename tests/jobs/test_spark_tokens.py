@@ -49,6 +49,7 @@ def clusters() -> Iterator[tuple[Kdc, KafkaBroker, KafkaBroker]]:
         )
 
 
+@pytest.mark.long
 def test_spark_obtains_tokens_for_two_clusters_and_copies_on_them(
     clusters: tuple[Kdc, KafkaBroker, KafkaBroker], tmp_path: Path
 ) -> None:

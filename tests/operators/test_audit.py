@@ -135,6 +135,7 @@ def test_a_second_copy_by_hand(world: World) -> None:
     assert result["different"] == 0
 
 
+@pytest.mark.long
 def test_what_is_missing_is_replayed_and_the_next_audit_is_clean(world: World) -> None:
     """The replay has a run_id of its own, so the next audit is of both results. That of nothing starts no Spark."""
     copied = world.rewrite(lambda r: [] if r.value in (b"0", b"2", b"6", b"3") else [r])
@@ -161,6 +162,7 @@ def test_what_is_missing_is_replayed_and_the_next_audit_is_clean(world: World) -
     assert (nothing["application_id"], len(world.spark.jobs)) == ("", jobs)
 
 
+@pytest.mark.long
 def test_findings_of_a_copy_with_segments(world: World) -> None:
     """A record that another offset of the target has, one that is mapped twice, and one that is not mapped at all.
     Records of others are none of the copy's. What segments lack is replayed, and audited together with the first copy.
@@ -209,6 +211,7 @@ def test_a_finding_fails_the_task_after_its_result_was_pushed(world: World) -> N
     assert ti.pushed["missing_ranges"] == ti.pushed["return_value"]["missing_ranges"]
 
 
+@pytest.mark.long
 def test_what_where_left_out_is_no_finding(world: World) -> None:
     """What it did not leave out, and is not there, is."""
     copied = world.copy(where="exists(headers, h -> h.key = 'h') and string(value) >= '4'")
@@ -357,6 +360,7 @@ def test_more_chunks_than_one(world: World, kafka: KafkaBroker, topic: TopicFact
     ]
 
 
+@pytest.mark.long
 def test_a_stream(world: World) -> None:
     """Its runs have one run_id."""
     results = []

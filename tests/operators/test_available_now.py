@@ -404,6 +404,7 @@ def test_segments_of_what_a_try_finished_before_it_died(refused_at_the_end: Scen
     assert any("10 offsets that earlier tries had finished are not audited" in w for w in audited["warnings"])
 
 
+@pytest.mark.long
 def test_what_a_try_finished_before_it_died_is_announced_by_the_next(refused_at_the_end: Scene) -> None:
     """The checkpoint hides it from the next try: a DAG that reads what events announce would never see it."""
     scene, asset = refused_at_the_end, Asset("copied")

@@ -37,6 +37,7 @@ def run(operator: Any) -> dict[str, Any]:
     return operator.execute(task_context())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("in_process_spark")
 @pytest.mark.parametrize("provenance", ["headers", "segments"])
 @pytest.mark.parametrize("side", ["source", "target"])

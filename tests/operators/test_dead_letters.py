@@ -142,6 +142,7 @@ def test_short_tasks_and_an_outlet_that_announces_no_dead_letters(scene: Scene) 
     assert [event.dest_asset_key.uri.rpartition("/")[2] for event in events] == [scene.target]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "delivery", "layout"),
     covering(
@@ -225,6 +226,7 @@ def test_a_chain_of_copies_has_one_header_of_a_name(scene: Scene, topic: TopicFa
     assert (audited["once"], audited["different"]) == (len(BAD), 0)
 
 
+@pytest.mark.long
 def test_an_approved_plan_has_filters_and_dead_letters(scene: Scene) -> None:
     given: dict[str, Any] = {"keys": [b"k3", b"k4", "k6"], "headers": {"tenant": "other"}}
     plan = scene.rejecting(Replay, plan_only=True, **given)
@@ -298,6 +300,7 @@ REFUSED_BY_THE_JOB: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.long
 def test_what_is_refused_writes_nothing(scene: Scene) -> None:
     for parameters, says in REFUSED:
         with pytest.raises(AirflowFailException, match=rf"^(?s:{says})"):

@@ -112,6 +112,7 @@ def test_the_maximum_is_logged(made: Made, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.count("has reached its maximum time") == 2
 
 
+@pytest.mark.long
 def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id(hooks: Hooks) -> None:
     hook = hooks["kafka_default"]
     # Not tried by a login, which may take longer than that.
@@ -149,6 +150,7 @@ def test_a_further_try_ends_what_an_earlier_one_left(made: Made, hooks: Hooks) -
         time.sleep(0.2)
 
 
+@pytest.mark.long
 def test_how_long_they_live_may_be_given(made: Made, hooks: Hooks) -> None:
     """No renewal shortens, and no expiry prolongs; a broker would do either."""
     (token,) = made(60_000)
@@ -167,6 +169,7 @@ def test_how_long_they_live_may_be_given(made: Made, hooks: Hooks) -> None:
     assert token.token_id in {each.token_id for each in hooks["kafka_default"].describe()}
 
 
+@pytest.mark.long
 def test_the_owner_in_default_args_is_airflows(made: Made) -> None:
     """It names a team, not a Kafka principal; one that is written as a principal is one."""
     (token,) = made(60_000)
@@ -178,6 +181,7 @@ def test_the_owner_in_default_args_is_airflows(made: Made) -> None:
     assert ids(run(operator)) == {token.token_id}
 
 
+@pytest.mark.long
 def test_bad_input() -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({}, "Select delegation tokens"),

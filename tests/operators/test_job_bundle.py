@@ -93,6 +93,7 @@ def planner(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> Planner:
     return Planner(kafka, source, target, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_report_of_the_other_job_is_proved(planner: Planner, in_process_spark: InProcessSpark) -> None:
     """The same bundle a second time adds nothing, and the report of the job that delivered stays."""
@@ -113,6 +114,7 @@ def test_the_report_of_the_other_job_is_proved(planner: Planner, in_process_spar
     assert operator.execute(task_context()).keys() == result.keys()  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_another_bundle_of_the_task_writes_only_what_is_missing(
     planner: Planner, in_process_spark: InProcessSpark

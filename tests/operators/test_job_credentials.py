@@ -58,6 +58,7 @@ def spark_connection(connection: Callable[..., None]) -> None:
     connection("spark_default", conn_type="spark", host="local[1]")
 
 
+@pytest.mark.long
 def test_two_clusters_two_logins(
     source: Cluster, target: Cluster, copy_topic: str, connection: Callable[..., None], tmp_path: Path, traces: Traces
 ) -> None:

@@ -117,6 +117,7 @@ def slow_copy(target: str, source: str = "slow", **parameters: Any) -> KafkaToKa
     return copy(topics=[source], target_topic=target, source_options=SLOW, **parameters)
 
 
+@pytest.mark.long
 def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark, living_tokens: LivingTokens) -> None:
     """And for the cluster that is asked for only."""
     with pytest.raises(KafkaSparkError, match="without leaving its report"):
@@ -154,6 +155,7 @@ def test_each_operator_by_a_token(
     assert traces.files == []
 
 
+@pytest.mark.long
 def test_a_job_that_fails_leaves_no_token(
     traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
@@ -177,6 +179,7 @@ class KillsWhenItRuns(TaskStateStore):
             self.operator.on_kill()
 
 
+@pytest.mark.long
 def test_tokens_end_while_spark_is_being_ended(
     monkeypatch: pytest.MonkeyPatch, traces: Traces, living_tokens: LivingTokens
 ) -> None:
@@ -198,6 +201,7 @@ def test_tokens_end_while_spark_is_being_ended(
     assert (traces.files, traces.processes) == ([], [])
 
 
+@pytest.mark.long
 def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(
     broker: KafkaBroker, living_tokens: LivingTokens
 ) -> None:
@@ -241,6 +245,7 @@ def _explain_for(tokens: job_tokens.JobTokens, seconds: float) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though a renewal was refused: it is tried again, and the job's own failure is what it is."""
     monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
@@ -267,6 +272,7 @@ def test_a_token_that_lives_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None
         assert renewed[0].issue_ms + 60_000 < renewed[0].expiry_ms < renewed[1].expiry_ms
 
 
+@pytest.mark.long
 def test_only_what_a_lost_login_looks_like_is_laid_to_a_token() -> None:
     """What is final by itself would fail again, with the next token too."""
     late = [0]
@@ -280,6 +286,7 @@ def test_only_what_a_lost_login_looks_like_is_laid_to_a_token() -> None:
             tokens.explain(kind("The job's own words"))
 
 
+@pytest.mark.long
 def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -318,6 +325,7 @@ def test_a_job_that_outlives_its_token(
     assert living_tokens() == []
 
 
+@pytest.mark.long
 def test_a_job_whose_token_cannot_be_renewed_any_more(
     in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
@@ -331,6 +339,7 @@ def test_a_job_whose_token_cannot_be_renewed_any_more(
     assert living_tokens() == []
 
 
+@pytest.mark.long
 def test_what_is_refused_leaves_no_token(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, recording_spark: RecordingSpark, living_tokens: LivingTokens
 ) -> None:

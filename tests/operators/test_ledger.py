@@ -136,6 +136,7 @@ def test_while_it_runs_its_plan_is_not_a_gap(scene: Scene, monkeypatch: pytest.M
     assert kinds(scene.left) == ["0:0-1 covered" if delivery == "exactly_once" else "0:0-1 unfinished"]
 
 
+@pytest.mark.long
 def test_what_a_filter_leaves_nothing_of_is_covered_and_what_was_lost_is_no_gap(scene: Scene) -> None:
     """Neither triggers anything. A clear that reads more and writes nothing covers that too."""
     for count in (10, 20):
@@ -153,6 +154,7 @@ def test_what_a_filter_leaves_nothing_of_is_covered_and_what_was_lost_is_no_gap(
     assert scene.operator.outlets == [COPIES]
 
 
+@pytest.mark.long
 def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(scene: Scene) -> None:
     given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 10}
     scene.produce(25)

@@ -138,6 +138,7 @@ def test_a_clear_may_be_refused_or_copy_again(task: Task) -> None:
     assert task.announced is not None
 
 
+@pytest.mark.long
 def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task) -> None:
     """It announces what no event has announced, although the clear's first try has written it; and an audit of its
     result finds all that the tries have written.
@@ -159,6 +160,7 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task) -> None:
     assert audit(result, fail_on_finding=True)["once"] == 16
 
 
+@pytest.mark.long
 def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task) -> None:
     task.die_at("_collect")
     task.recreate(task.target)
@@ -196,6 +198,7 @@ def test_without_a_mark_nothing_counts_as_proved_that_was_not(task: Task) -> Non
     assert task.values() == once(0, 12) + once(0, 10)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("refused_mark")
 def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(task: Task) -> None:
     """The first try submitted nothing, and its state is lost, so the second one began a run that no mark names."""

@@ -193,6 +193,7 @@ def test_a_broker_that_does_not_answer_the_worker_is_no_verdict(
     assert not any("written again" in warning for warning in result["warnings"])
 
 
+@pytest.mark.long
 def test_a_clear_that_only_counts_and_dies(task: CopyTask) -> None:
     """What the worker has proved before stays, for the clear after that."""
     task.clear()
@@ -206,6 +207,7 @@ def test_a_clear_that_only_counts_and_dies(task: CopyTask) -> None:
     assert_mapped(task.kafka, result)
 
 
+@pytest.mark.long
 def test_a_batch_without_a_partition_of_the_one_before(
     task: CopyTask, monkeypatch: pytest.MonkeyPatch, topic: TopicFactory
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_pause_that_lasts_too_long_ends_and_a_retry_goes_on(scene: Scene) -> N
     assert pace_groups(scene.kafka, scene.target) == []
 
 
+@pytest.mark.long
 def test_only_the_driver_has_the_last_word(scene: Scene) -> None:
     """An earlier driver that wakes up, or anybody who may write the group, cannot stop the job."""
     copy, results = scene.in_background(pause_while_lag=None)

@@ -542,6 +542,7 @@ def sensor(token_ids: list[str] | None = None) -> DelegationTokenExpirySensor:
     )
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("plain_py4j")
 def test_a_sensor_for_tokens_of_others(broker: KafkaBroker, alices_token: str, token_acl: TokenAcl) -> None:
     """Only their owner, their renewers and the ACL's principal see them; the latter may not renew them all the same."""
@@ -562,6 +563,7 @@ def test_a_sensor_for_tokens_of_others(broker: KafkaBroker, alices_token: str, t
     assert sensor().poke(task_context()) is False  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("plain_py4j")
 def test_tokens_of_ones_own_need_no_acl(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
     """Only the broker's clock does, and without it a warning says so."""

@@ -51,6 +51,7 @@ def scene(new_task: NewTask) -> Any:
     return new_task(Scene, 2, 2, seconds(0, 20))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "as_text"), [(Replay, False), (Batch, True)])
 def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool) -> None:
     """With all parameters of the task that planned, and without what has come since. The one who approves has seen
@@ -164,6 +165,7 @@ def test_a_plan_that_no_longer_holds_copies_nothing(scene: Scene) -> None:
     assert scene.spark.requests == []
 
 
+@pytest.mark.long
 def test_targets_of_a_map_are_created_by_the_one_who_carries_out(scene: Scene, topic: TopicFactory) -> None:
     """The plan names them, and creates none."""
     other = topic(suffix="other")
@@ -192,6 +194,7 @@ def test_what_the_plan_lacked_is_in_the_result(scene: Scene) -> None:
     assert result["missing_ranges"] == plan["missing_ranges"]
 
 
+@pytest.mark.long
 def test_a_retry_needs_the_plan_no_more(scene: Scene) -> None:
     """It carries out what its first try was given, in the same layout; a clear takes what is given then."""
     layout: dict[str, Any] = {"preserve_order": False, "max_records_per_partition": 3}

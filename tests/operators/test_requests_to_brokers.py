@@ -56,6 +56,7 @@ def _names(text: str) -> list[str]:
     return re.findall(r"`(\w+)`", text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("delivery", "use_token"), [("exactly_once", True), ("at_least_once", False)])
 def test_brokers_get_what_is_documented(
     broker: KafkaBroker,

@@ -42,6 +42,7 @@ SQL: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "sql", "reader"),
     covering(

@@ -118,6 +118,7 @@ def test_a_moment_is_the_start_of_a_window(kafka: KafkaBroker, topic: TopicFacto
         plan(source, starting_offsets={"group_id": "g"}, starting_timestamp=MOMENT)
 
 
+@pytest.mark.long
 def test_a_stream_begins_where_a_group_stands_and_goes_on_by_its_checkpoint(
     kafka: KafkaBroker, new_task: NewTask, group: str
 ) -> None:

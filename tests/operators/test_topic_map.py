@@ -67,6 +67,7 @@ def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSp
 SQL = {"where": "offset >= 0", "columns": {"value": "upper(string(value))"}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "delivery", "sql", "reader", "preserve_partition"),
     covering(
@@ -103,6 +104,7 @@ def test_each_topic_goes_to_its_own_target(
     assert scene.spark.requests[-1].transform.topic_map == scene.map
 
 
+@pytest.mark.long
 def test_a_retry_and_a_clear_write_to_each_target_what_it_lacks(scene: Scene) -> None:
     """The job of the first try delivered everything, and its report was lost. Before the clear one target is lost."""
     scene.lose_report(delivery="at_least_once")
@@ -116,6 +118,7 @@ def test_a_retry_and_a_clear_write_to_each_target_what_it_lacks(scene: Scene) ->
     scene.assert_each_has_its_own()
 
 
+@pytest.mark.long
 def test_a_topic_more_is_no_other_delivery_and_another_target_is_one(scene: Scene, topic: TopicFactory) -> None:
     more, more_target, other = topic(2, suffix="more"), topic(2, suffix="more-v2"), topic(2, suffix="other")
     produce(scene.kafka, more)

@@ -201,6 +201,7 @@ def test_a_sensor_is_met_by_records_that_are_there(
     assert answers[True] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [KINDS["late-ones"], KINDS["some-deleted"], KINDS["compacted"]], indirect=True)
 def test_runs_of_a_sensor_find_every_record_once(
     kafka: KafkaBroker,

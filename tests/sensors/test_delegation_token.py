@@ -142,6 +142,7 @@ def test_deferred_it_gives_up_in_time(hook: DelegationTokenHook) -> None:
     hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
+@pytest.mark.long
 def test_bad_input_fails_permanently(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or skips."""
     extra = {**broker.sasl_client_config("alice"), "sasl.password": "something-else"}

@@ -69,6 +69,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         each.wait_until_nothing_is_left()
 
 
+@pytest.mark.long
 @pytest.mark.broker
 def test_the_command_of_the_first_page(start: Start) -> None:
     """It has the topics and records that the page's DAG asks for. Ctrl-C ends all of it, and leaves no file."""

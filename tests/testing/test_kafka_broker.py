@@ -127,6 +127,7 @@ def test_a_broker_that_cannot_start_gives_the_reason(
     assert not broker.running
 
 
+@pytest.mark.long
 def test_a_broker_from_its_start_to_its_end(
     kafka_broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_broker_from_its_start_to_its_end(
         KafkaBroker().restart()
 
 
+@pytest.mark.long
 def test_the_command_line_runs_a_broker_until_a_signal(tmp_path: Path) -> None:
     """It prints the bootstrap servers first, and ends cleanly; ``test_broker_command.py`` has the other ways to end."""
     command = [sys.executable, "-m", "airflow_provider_kafka_spark.testing.kafka_broker"]

@@ -22,6 +22,7 @@ def new_topic(cluster: KafkaCluster, partitions: int = 1, replication: int = -1)
     return cluster.create_topic(f"topic-{uuid4().hex[:8]}", partitions, replication=replication)
 
 
+@pytest.mark.long
 def test_acknowledged_records_survive_the_sigkill_of_their_leader(kafka_cluster: KafkaCluster) -> None:
     """A topic has a replica on each broker, unless fewer are asked for. Others lead meanwhile; the killed broker comes
     back in sync. A broker that is not there is an error.

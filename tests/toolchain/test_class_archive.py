@@ -63,6 +63,7 @@ def start_jvm(archive: ClassArchive, options: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
 
 
+@pytest.mark.long
 def test_jobs_use_what_was_kept(kept: ClassArchive, tmp_path: Path) -> None:
     """They load their classes from the archive, and nothing is left where it was made."""
     assert kept.is_ready

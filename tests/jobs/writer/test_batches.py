@@ -199,6 +199,7 @@ def test_what_no_client_can_write_is_passed_on(kafka_broker: KafkaBroker, topic:
     assert_same_bytes(job, report)
 
 
+@pytest.mark.long
 def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(b"k", b"one")])

@@ -244,6 +244,7 @@ def test_a_source_that_stalls_for_too_long_ends_the_task(stalling: tuple[WriterJ
     assert _is_readable(job)
 
 
+@pytest.mark.long
 def test_a_driver_fences_within_the_limit_of_its_brokers(second_broker: KafkaBroker, run_copy: Copy) -> None:
     """The tasks of an earlier plan, where brokers allow only short transactions."""
     source, target = second_broker.create_topic("source", 1), second_broker.create_topic("target", 1)
