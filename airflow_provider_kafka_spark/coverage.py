@@ -29,6 +29,7 @@ from airflow_provider_kafka_spark.core.ledger import (
 )
 from airflow_provider_kafka_spark.core.ledger import uncovered as gaps_of
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.shown_text import one_line
 
 COVERED_CODE, GAPS_CODE, INPUT_CODE, FAILED_CODE = 0, 1, 2, 3
 DESCRIPTION = (
@@ -117,7 +118,7 @@ def uncovered(
     :raises InvalidInputError: if ``source`` or ``target`` is needed and not given.
     :raises OffsetRangeError: if the window is malformed.
     """
-    extras = (event if isinstance(event, Mapping) else getattr(event, "extra", None) for event in events)
+    extras = (event if isinstance(event, Mapping) else event.extra for event in events if _is_of_task(event))
     found = (Delivery.parse(entry) for extra in extras for entry in entries_in(extra))
     given = None if window is None else list(window)
     topic_id = KnownTopics.of_ranges(given or ()).topic_ids.get(topic)
@@ -131,6 +132,11 @@ def uncovered(
     )
     wanted = None if given is None else _of_topic(OffsetRanges.parse(given, merge_overlaps=True), topic)
     return _source_of(selected, topic, topic_id).dicts(gaps_of(coverage(selected, wanted)))
+
+
+def _is_of_task(event: object) -> bool:
+    """Whether a task has made it, as far as it is known: what is in ``extra`` does not say."""
+    return isinstance(event, Mapping) or getattr(event, "source_task_id", None) is not None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -289,7 +295,7 @@ def _who(by: TaskRun) -> dict[str, Any]:
 
 
 def _text(found: Mapping[str, Any]) -> str:
-    targets = ", ".join(found["target_topics"]) or "nowhere"
+    targets = ", ".join(map(one_line, found["target_topics"])) or "nowhere"
     lines = [f"{found['topic']} -> {targets}: {found['runs']:,} runs"]
     lines += [found["picture"]] if found["picture"] else ["Airflow has recorded no copy of this topic."]
     if found["gaps"]:
@@ -300,7 +306,9 @@ def _text(found: Mapping[str, Any]) -> str:
         lines.append("Runs that failed were to copy these; clear the task, which copies the rest:")
         lines += [
             f"  {s['topic']}:{s['partition']}:{s['from_offset']}:{s['until_offset']} by "
-            + "; ".join(str(TaskRun(b["dag_id"], b["dag_run_id"], b["task_id"], b["map_index"])) for b in s["by"][:3])
+            + "; ".join(
+                one_line(str(TaskRun(b["dag_id"], b["dag_run_id"], b["task_id"], b["map_index"]))) for b in s["by"][:3]
+            )
             for s in found["unfinished"][:20]
         ]
     if found["filtered"]:

@@ -133,6 +133,18 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "production",
                         "default": "",
                     },
+                    "state_key": {
+                        "description": (
+                            "Key of the MAC by which a task knows what it has stored for its next try, at least 22 "
+                            "random characters, the same on all workers. If it is empty, a random one, which the first "
+                            "copy stores in the variable kafka_spark_state_secret.\n"
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "sensitive": True,
+                        "example": None,
+                        "default": "",
+                    },
                     "token_endpoint_hosts": {
                         "description": (
                             "Hosts that the token endpoint of a connection by OAuth may have, separated by commas. If "

@@ -30,6 +30,7 @@ os.environ.update(
     AIRFLOW__LOGGING__LOGGING_LEVEL="INFO",
     # Without it the first copy would store a variable, and there is no Airflow around a task.
     AIRFLOW__KAFKA_SPARK__DEPLOYMENT="tests",
+    AIRFLOW__KAFKA_SPARK__STATE_KEY="the key of the tests' own state",
     **{OPTIONS_VARIABLE: " ".join(SHORT_LIVED)},
 )
 

@@ -117,9 +117,11 @@ def stored(key: str = "ledger", **others: Any) -> dict[str, Any]:
 def test_gaps_failures_and_what_is_no_entry_are_listed(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     api.events = [
         event(1, "orders:0:0:10"),
-        event(2, "orders:0:15:20"),
+        event(2, "orders:0:15:20", target_topics=["\x1b[2J\nNo gaps"]),
         {**event(3), "extra": {"payload": {}}},
         {**event(4), "extra": {}},
+        {**event(6, "orders:0:10:15"), "source_task_id": None},
+        {**event(7, "orders:0:10:15"), "extra": {**entry("7", "orders:0:10:15"), "from_rest_api": True}},
         # Airflow finds events by the beginning of the asset's name.
         {**event(5, "orders:0:10:15"), "name": "kafka_spark_copies_of_mine"},
     ]
@@ -143,9 +145,10 @@ def test_gaps_failures_and_what_is_no_entry_are_listed(api: Api, capsys: pytest.
 
     printed = capsys.readouterr().out
     assert "orders[0]  0 |" in printed
+    assert r"\x1b[2J\nNo gaps" in printed
     assert "No run has copied 10 offsets in 2 ranges:\n  orders:0:10:15\n  orders:0:35:40\n" in printed
     assert "clear the task, which copies the rest:\n  orders:0:22:25 by hourly / run-9 / copy\n" in printed
-    assert "1 asset events are not of this ledger" in printed
+    assert "3 asset events are not of this ledger" in printed
     assert "other" not in "".join(api.asked)
     assert TOKEN not in "".join(api.asked) + printed
 

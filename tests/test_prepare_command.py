@@ -7,8 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from airflow_provider_kafka_spark.toolchain.jars import cache_root
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
 from tests.airflow_fakes import task_context
 from tests.e2e.process_mark import ProcessMark
+from tests.waiting import until
 
 _SECONDS = 300
 _WRITER = "airflow_provider_kafka_spark.jobs.writer"
@@ -123,23 +123,37 @@ def test_it_says_what_it_does(prepared: tuple[Cache, subprocess.CompletedProcess
     assert len(cache.archives()) == 1
 
 
+@pytest.fixture
+def loaded_classes(
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str | None], dict[str, str]]:
+    """Copy five records, and return where the driver's classes came from, by their names."""
+
+    def copy(where: str | None) -> dict[str, str]:
+        source, target, log = topic(suffix="source"), topic(suffix="target"), tmp_path / "loaded"
+        kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
+        monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-Xlog:class+load:file={log}")
+        ranges = [f"{source}:0:0:5"]
+        operator = ReplayOffsetRangesOperator(task_id="copy", offset_ranges=ranges, target_topic=target, where=where)
+        assert operator.execute(task_context())["records_written"] == 5  # type: ignore[arg-type]
+        lines = log.read_text().splitlines()
+        return dict(found.groups() for line in lines if (found := re.search(r"(\S+) source: (.*)", line)))
+
+    return copy
+
+
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "where", [pytest.param(None, id="as-they-are"), pytest.param("value IS NOT NULL", id="sql", marks=pytest.mark.long)]
 )
 def test_a_task_uses_what_was_prepared(
-    ready: Cache,
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    where: str | None,
+    ready: Cache, loaded_classes: Callable[[str | None], dict[str, str]], where: str | None
 ) -> None:
     """Nearly every class comes out of the archive; a task fetches nothing, and writes none."""
     before = ready.archives()
 
-    sources = loaded_classes(kafka, topic, where, tmp_path / "loaded", monkeypatch)
+    sources = loaded_classes(where)
 
     by_name = {
         name: "shared objects file" in text for name, text in sources.items() if "file:" in text or "shared" in text
@@ -157,34 +171,19 @@ def test_a_task_uses_what_was_prepared(
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_task_compiles_the_writer_where_its_jar_is_damaged(
-    ready: Cache, kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: Cache, loaded_classes: Callable[[str | None], dict[str, str]], tmp_path: Path
 ) -> None:
     """Its classes are the compiled ones, and the copy is complete."""
     sound = shutil.copy2(ready.writer, tmp_path)
     os.truncate(ready.writer, ready.writer.stat().st_size - 100)
 
-    sources = loaded_classes(kafka, topic, None, tmp_path / "loaded", monkeypatch)
+    sources = loaded_classes(None)
     # With its time, which the class archive knows.
     shutil.copy2(sound, ready.writer)
 
     assert "writer.jar" not in sources[f"{_WRITER}.RecordWriter"]
     assert "shared" not in sources[f"{_WRITER}.RecordWriter"]
     assert sources["org.codehaus.janino.UnitCompiler"]
-
-
-def loaded_classes(
-    kafka: KafkaBroker, topic: TopicFactory, where: str | None, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, str]:
-    """Copy five records, and return where the driver's classes came from, by their names."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(value=b"%d" % i, partition=0) for i in range(5)])
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-Xlog:class+load:file={log}")
-    operator = ReplayOffsetRangesOperator(
-        task_id="copy", offset_ranges=[f"{source}:0:0:5"], target_topic=target, where=where
-    )
-    assert operator.execute(task_context())["records_written"] == 5  # type: ignore[arg-type]
-    lines = log.read_text().splitlines()
-    return dict(found.groups() for line in lines if (found := re.search(r"(\S+) source: (.*)", line)))
 
 
 @pytest.mark.spark
@@ -288,11 +287,8 @@ def test_a_stop_leaves_no_process_and_no_file(
         text=True,
         env={**os.environ, **mark.environment, "TMPDIR": str(temporary)},
     )
-    deadline = time.monotonic() + _SECONDS
-    while not any(driver in command for command in mark.alive()):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: process.poll() is not None or any(driver in each for each in mark.alive()), driver, _SECONDS)
+    assert process.poll() is None
 
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)

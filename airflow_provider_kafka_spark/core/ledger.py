@@ -159,13 +159,22 @@ class Delivery:
         return any(not r.is_empty for r in (*self.ranges, *self.planned, *self.missing))
 
 
+def is_by_api(extra: object) -> bool:
+    """Whether the event was made through Airflow's REST API, which says so in it, whatever else was given."""
+    return isinstance(extra, Mapping) and bool(extra.get("from_rest_api"))
+
+
 def is_entry(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether it may be an entry of this version of the ledger."""
     return isinstance(value, Mapping) and value.get("version") == ENTRY_VERSION and "offset_ranges" in value
 
 
 def entries_in(extra: object) -> list[object]:
-    """All entries of an asset event: of a function that called several operators it has several."""
+    """All entries of an asset event: of a function that called several operators it has several. One that somebody has
+    made through Airflow's API has none, since no task has made it.
+    """
+    if is_by_api(extra):
+        return []
     more = extra.get(MORE) if isinstance(extra, Mapping) else None
     return [extra, *more] if isinstance(more, list) else [extra]
 

@@ -34,6 +34,8 @@ class EarlierDelivery:
     :param ranges: what was read, as ``topic:partition:from:until``.
     :param segments: where its records are; None if that is not known.
     :param may_have_duplicates: its records may be in the target more than once, and no header tells which.
+    :param searched: what the target got while tries of this run wrote: records that a failed one of another plan has
+        left are there too.
     """
 
     key: str
@@ -45,6 +47,7 @@ class EarlierDelivery:
     ranges: tuple[str, ...] = ()
     segments: tuple[Segment, ...] | None = None
     may_have_duplicates: bool = False
+    searched: tuple[str, ...] = ()
 
     def still_there(self, target_ids: Mapping[str, str]) -> EarlierDelivery:
         """What is not in a topic that was recreated since.
@@ -52,11 +55,11 @@ class EarlierDelivery:
         :param target_ids: of now; a topic that is not named counts as the same.
         """
         gone = {name for name, topic_id in self.target_ids.items() if target_ids.get(name, topic_id) != topic_id}
-        ranges, announced = (
+        ranges, announced, searched = (
             tuple(r.format() for r in OffsetRanges.parse(texts) if r.topic not in gone)
-            for texts in (self.target_ranges, self.announced)
+            for texts in (self.target_ranges, self.announced, self.searched)
         )
-        return replace(self, target_ranges=ranges, announced=announced)
+        return replace(self, target_ranges=ranges, announced=announced, searched=searched)
 
     def unannounced(self, target_ranges: Iterable[OffsetRange]) -> OffsetRanges:
         """The part that no asset event has announced."""
@@ -186,7 +189,8 @@ class PlannedCopy:
         found = {
             "proved_key": earlier.key,
             "proved_repeats": earlier.may_have_duplicates,
-            "audit_within": earlier.target_ranges,
+            "proved_targets": earlier.target_ranges,
+            "audit_within": earlier.searched,
         }
         if self.transform.provenance != "segments":
             return found

@@ -247,7 +247,9 @@ class JobRequest:
     :param proved_repeats: what was proved may be in the target more than once.
     :param audit_from: where to look for earlier deliveries: for each target topic and partition, its end before the
         run's first submission, or before the first one since the task was cleared after its delivery.
-    :param audit_within: where to look in front of that: where the target got what was delivered before the clear.
+    :param audit_within: where to look in front of that: all that the target got while tries of this run wrote, before
+        the clear.
+    :param proved_targets: the part of that which has what was delivered before the clear, by the worker's own proof.
     :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
     :param progress_seconds: seconds between two lines of progress.
@@ -291,6 +293,7 @@ class JobRequest:
     proved_ranges: tuple[str, ...] = ()
     proved_segments: tuple[Segment, ...] | None = None
     proved_repeats: bool = False
+    proved_targets: tuple[str, ...] = ()
     title: str = ""
     audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     audit_within: tuple[str, ...] = ()
@@ -427,8 +430,9 @@ class JobReport:
     :param delivery_key: of what the whole plan delivers, see ``core.run_protocol``.
     :param target_ids: id of each target topic, from the claim to the end of the job.
     :param failure: None if the job finished.
-    :param target_ranges: where the written records are, without those of ``JobRequest.audit_within``: from the first to
-        the last one of a partition. Records of other writers may lie between them.
+    :param target_ranges: where the written records are, without those of ``JobRequest.proved_targets``: from the first
+        to the last one of a partition. Records of other writers may lie between them.
+    :param target_ends: the end of each target partition when all was written; of a stream, nothing.
     :param segments: which offsets of the target hold which of the source; None if it was not asked for, or is not known
         of all records.
     :param batches_passed: record batches of the source that this driver passed on as they were.
@@ -461,6 +465,7 @@ class JobReport:
     target_ids: Mapping[str, str] = field(default_factory=dict)
     failure: JobFailure | None = None
     target_ranges: tuple[OffsetRange, ...] = ()
+    target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     segments: tuple[Segment, ...] | None = None
     batches_passed: int = 0
     bytes_written: int = 0

@@ -38,7 +38,7 @@ def item(name: str, text: str, width: int = 100) -> str:
         5678
         9abc
     """
-    line = _one_line(f"{name}: {text}")
+    line = one_line(f"{name}: {text}")
     rest = [line[i : i + width - 4] for i in range(width, len(line), width - 4)]
     return "\n    ".join([line[:width], *rest])
 
@@ -49,7 +49,7 @@ def markdown_item(name: str, text: str) -> str:
     >>> markdown_item("Only records with", "a `b` **c**")
     '- Only records with: ``a `b` **c**``'
     """
-    line = _one_line(text)
+    line = one_line(text)
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
     return f"- {name}: {ticks}{pad}{line}{pad}{ticks}"
@@ -68,7 +68,8 @@ def shown_lines(text: str, most_lines: int, most: int) -> str:
     return "\n".join(shown(line, most) for line in lines)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The text with escaped control characters, line breaks and tabs among them."""
     return _CONTROL.sub(_escaped, text.translate({9: "\\t", 10: "\\n"}))
 
 

@@ -9,6 +9,7 @@ import {
   entriesOfEvent,
   entriesOfTask,
   formatTime,
+  isOfTask,
   ofTopic,
   rangesParam,
 } from "./coverage.js";
@@ -146,8 +147,12 @@ export async function readLedger(filter, onProgress) {
   }
   // Without an extra it is of a function that called no operator, or none that had something to copy.
   const skipped = all.filter((event) => Object.keys(event.extra ?? {}).length > 0 && entriesOfEvent(event).length === 0);
-  if (skipped.length > 0) {
-    notes.push(`Skipped ${skipped.length} of ${all.length} events: of another version.`);
+  const byApi = skipped.filter((event) => !isOfTask(event)).length;
+  if (byApi > 0) {
+    notes.push(`${byApi} events were made through Airflow's API, and not by a task: they count for nothing.`);
+  }
+  if (skipped.length > byApi) {
+    notes.push(`Skipped ${skipped.length - byApi} of ${all.length} events: of another version.`);
   }
   return { entries: ofTopic([...entriesOf(all), ...tasks], filter.topic), notes, hasCopies: last !== null };
 }

@@ -103,9 +103,15 @@ function targetsOf({ targetServer, targetTopics }) {
   return targetTopics.map((topic) => ({ server: targetServer, topic }));
 }
 
+/** Whether a task has made the event, and nobody through Airflow's API, which notes that in the extra. */
+export function isOfTask(event) {
+  return Boolean(event?.source_task_id) && !event?.extra?.from_rest_api;
+}
+
 /** The entries of an event: of a function that called several operators it has several; none if of another version. */
 export function entriesOfEvent(event) {
   const extra = event?.extra;
+  if (!isOfTask(event)) return [];
   const more = Array.isArray(extra?.more) ? extra.more : [];
   return [extra, ...more]
     .map(readLedger)

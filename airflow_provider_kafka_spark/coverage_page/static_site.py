@@ -39,6 +39,8 @@ class StaticSite:
         _receive: Callable[[], Awaitable[_Message]],
         send: Callable[[_Message], Awaitable[None]],
     ) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})
         if scope["type"] != "http":
             return
         # Mounted applications see the whole path; what is before theirs is the root path.

@@ -150,6 +150,7 @@ def _report(
         spark_version=spark.sparkContext.version,
         seconds=seconds,
         target_ranges=merged(_written_to(request, run.admin, remaining, result, targets)),
+        target_ends={} if request.goes_on else _ends(run.admin, targets),
         segments=segments,
         batches_passed=sum(task.batches_passed for task in result.reports.values()),
         bytes_written=sum(task.bytes_written for task in result.reports.values()),
@@ -250,6 +251,13 @@ def _written_to(
             if start < end:
                 written_to.append(OffsetRange(topic, number, start, end))
     return written_to
+
+
+def _ends(admin: KafkaAdmin, targets: Sequence[str]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {name: {} for name in targets}
+    for (topic, number), end in admin.end_offsets(targets).items():
+        found[topic][number] = end
+    return found
 
 
 def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) -> tuple[Segment, ...] | None:

@@ -20,7 +20,8 @@ class Delivered:
 
     :param ranges: runs of consecutive source offsets, of which every one was found.
     :param duplicates: how many copies there are beyond the first of each.
-    :param targets: where they are in the target, from the first to the last one of each partition.
+    :param targets: where they are in the target, from the first to the last one of each partition, before and after the
+        clear of what was proved, which is left out.
     :param rejected: the part of ``ranges`` that was found in the dead-letter topic.
     """
 
@@ -35,12 +36,14 @@ def find_delivered(
     target_records: DataFrame,
     run_id: str,
     starts: Mapping[TopicPartition, int],
+    proved: OffsetRanges,
     dead_letter_topic: str | None = None,
 ) -> Delivered:
     """Look in the target for records that this run has written.
 
     :param target_records: of the part of the target where they can be.
-    :param starts: of the target's partitions: ``targets`` has only what lies there or after it.
+    :param starts: of the target's partitions: where the part begins that was written since a clear.
+    :param proved: of the target: what the worker knows to be there is not in ``targets``.
     :param dead_letter_topic: one of the topics, for rejected records.
     """
     target_records.createOrReplaceTempView("_target")
@@ -51,27 +54,37 @@ def find_delivered(
         """  # noqa: S608 - run_id is ours, and hexadecimal
     ).persist()
     try:
-        return _summary(spark, ours, starts, dead_letter_topic)
+        return _summary(spark, ours, starts, proved, dead_letter_topic)
     finally:
         ours.unpersist()
 
 
 def _summary(
-    spark: SparkSession, ours: DataFrame, starts: Mapping[TopicPartition, int], dead_letter_topic: str | None
+    spark: SparkSession,
+    ours: DataFrame,
+    starts: Mapping[TopicPartition, int],
+    proved: OffsetRanges,
+    dead_letter_topic: str | None,
 ) -> Delivered:
     rejected = OffsetRanges()
     if dead_letter_topic is not None:
         rejected, _ = _islands(spark, ours.where(ours["topic"] == dead_letter_topic))
     ranges, duplicates = _islands(spark, ours)
     ours.createOrReplaceTempView("_ours")
-    known = {"of_topic": "string", "of_partition": "int", "start": "bigint"}
+    place = {"of_topic": "string", "of_partition": "int", "start": "bigint"}
     rows_of_starts = ((p.topic, p.partition, start) for p, start in starts.items())
-    local_table(spark, known, rows_of_starts).createOrReplaceTempView("_starts")
+    local_table(spark, place, rows_of_starts).createOrReplaceTempView("_starts")
+    rows_of_proved = ((r.topic, r.partition, r.from_offset, r.until_offset) for r in proved)
+    local_table(spark, {**place, "until": "bigint"}, rows_of_proved).createOrReplaceTempView("_proved")
     bounds = spark.sql(
         """
+        with others as (
+            select * from _ours left anti join _proved
+            on topic = of_topic and partition = of_partition and offset >= start and offset < until
+        )
         select topic, partition, min(offset) as first, max(offset) as last
-        from _ours left join _starts on topic = of_topic and partition = of_partition
-        where offset >= coalesce(start, 0) group by 1, 2
+        from others left join _starts on topic = of_topic and partition = of_partition
+        group by topic, partition, offset >= coalesce(start, 0)
         """
     ).collect()
     targets = tuple(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in bounds)

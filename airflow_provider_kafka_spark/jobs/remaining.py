@@ -203,4 +203,5 @@ def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership
         written = read_since(spark.session, targets, None, options)
     else:
         written = read_since(spark.session, targets, request.audit_since_ms - _CLOCK_SKEW_MS, options)
-    return find_delivered(spark.session, written, run.run_id, starts, request.transform.dead_letter_topic)
+    proved = OffsetRanges.parse(request.proved_targets)
+    return find_delivered(spark.session, written, run.run_id, starts, proved, request.transform.dead_letter_topic)

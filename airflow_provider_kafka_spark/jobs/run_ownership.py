@@ -129,8 +129,12 @@ class RunOwnership:
 
     def committed_offsets(self, pieces: Sequence[Piece]) -> int:
         """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said that this counts."""
-        starts = {piece.name: piece.from_offset for piece in pieces}
-        return sum(max(0, c.offset - starts[name]) for name, c in self._committed.items() if name in starts)
+        return sum(
+            max(0, min(self._committed[piece.name].offset, part.until_offset) - part.from_offset)
+            for piece in pieces
+            if piece.name in self._committed
+            for part in piece.parts
+        )
 
     @property
     def id_prefix(self) -> str | None:
@@ -204,7 +208,7 @@ class RunOwnership:
         """
         request, told = self._request, Acknowledged()
         if not self._reads_back and is_same_delivery(request.proved_key, claimant.key):
-            told = Acknowledged.of(OffsetRanges.parse(request.audit_within), request.proved_segments)
+            told = Acknowledged.of(OffsetRanges.parse(request.proved_targets), request.proved_segments)
         if mark is not None and self.may_be_cut and (mark.run_id, mark.state) == (self.run_id, MarkState.OPEN.value):
             # What is being committed ends before it is looked at.
             self._fence(pieces)

@@ -38,6 +38,7 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
+from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class AuditReplayOperator(SparkJobOperator):
             ):
                 self._tokens.check(spark.cluster, source, sink)
                 plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
-                with self._tokens.logins(context["task_state_store"], spark.cluster, source, sink) as logins:
+                with self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink) as logins:
                     request = audit_request(plan, logins, options, self.progress_seconds)
                     report = spark.run(request, "audit", lambda event: self._on_event(context, event), logins)
                 result = proved_result(report, plan, source, sink)

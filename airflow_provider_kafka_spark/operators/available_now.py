@@ -52,7 +52,8 @@ from airflow_provider_kafka_spark.operators.new_targets import created, descript
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
-from airflow_provider_kafka_spark.state.run_state import DeferredStream, StreamRunStore, TaskState
+from airflow_provider_kafka_spark.state.run_state import DeferredStream, StreamRunStore
+from airflow_provider_kafka_spark.state.task_state import TaskState
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

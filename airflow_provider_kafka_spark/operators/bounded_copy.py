@@ -529,7 +529,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 attempt.spark.remove_report(submitted.remote)
             judge_run(attempt.sink, *of_run, proved=False)
             raise
-        store.finished(submitted, result, report.delivery_key, report.target_ids)
+        store.finished(submitted, result, report)
         if submitted.remote is not None:
             attempt.spark.remove_report(submitted.remote)
         judge_run(attempt.sink, *of_run, proved=True, leaves=report.leaves_mark)

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+from airflow_provider_kafka_spark.state.task_state import TaskState
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -183,7 +184,7 @@ class ExpireDelegationTokensOperator(DelegationTokensOperator):
         """
         requested = self._selection()
         period_ms = None if self.expire_in is None else milliseconds(self.expire_in, "expire_in")
-        state_store = context["task_state_store"]
+        state_store = TaskState(context, self.task_id)
         with self._hook() as hook:
             now_ms, listed = hook.now_ms(), hook.describe(requested.owner)
             there = {token.token_id for token in listed}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import secrets
@@ -64,6 +65,7 @@ class JobBundle:
     :param job: the number of the submission.
     :param kafka_timeout: seconds for each request to a broker.
     :param names: of all files.
+    :param request_digest: SHA-256 of the request, which has the key of the report.
     :param files: contents of the files that anybody may read, by name: script and code.
     :param secrets: contents of the files that only the job and this worker may read. **Secret.**
     """
@@ -79,6 +81,7 @@ class JobBundle:
     job: SubmittedJob
     kafka_timeout: float
     names: tuple[str, ...]
+    request_digest: str
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
@@ -86,7 +89,7 @@ class JobBundle:
         """Write all files with mode 0600, in place of those of an earlier try.
 
         :param folder: the folder of the job, as a path or URI that this worker reaches. It is created if it does not
-            exist; nobody else should be able to read it.
+            exist; nobody else may be able to write a path, and should be able to read it.
         :raises JobFolderError: if they cannot be written.
         """
         write_bundle({**self.files, **self.secrets}, folder)
@@ -110,12 +113,19 @@ class JobBundle:
         :param value: from :meth:`to_json`.
         :param folder: that :meth:`write` wrote to.
         :raises ProtocolError: if it is none of this version.
-        :raises InvalidInputError: if the folder does not have the request any more.
+        :raises InvalidInputError: if the folder does not have the request any more, or has another one.
         """
         remedy = "Pass it as to_json() gave it, to the same version of airflow-provider-kafka-spark."
         whole = {**value, **{name: {} for name in _CONTENTS}} if isinstance(value, Mapping) else value
         bundle = decode(cls, whole, version=_VERSION, name="A bundle", remedy=remedy)
-        return replace(bundle, secrets={REQUEST: read_request(folder)})
+        request = read_request(folder)
+        if _digest(request) != bundle.request_digest:
+            raise InvalidInputError(
+                f"The folder {folder!r} must have the request that the bundle was written with; it has another one, so "
+                "its key proves no report. A later try wrote there, or somebody else: check who may write to the "
+                "folder, and clear the task that made the job's files."
+            )
+        return replace(bundle, secrets={REQUEST: request})
 
     def read_report(self) -> str | None:
         """The text of the job's report, or None if it left none.
@@ -176,6 +186,10 @@ class JobBundle:
                 "from_json() gave it."
             )
         return JobRequest.from_json(self.secrets[REQUEST].decode()).report_key
+
+
+def _digest(request: bytes) -> str:
+    return hashlib.sha256(request).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +256,7 @@ class BundlePlace:
             job=job,
             kafka_timeout=attempt.source.timeout,
             names=(*files, *private),
+            request_digest=_digest(private[REQUEST]),
             files=files,
             secrets=private,
         )

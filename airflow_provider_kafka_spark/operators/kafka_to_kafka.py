@@ -74,6 +74,7 @@ from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenP
 from airflow_provider_kafka_spark.state.deployment import deployment_name
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import check_item, remember_success
+from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
@@ -610,7 +611,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
 
     def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
         """The logins of the job while it runs."""
-        store = attempt.context["task_state_store"]
+        store = TaskState(attempt.context, self.task_id)
         return self._tokens.logins(store, attempt.spark.cluster, attempt.source, attempt.sink)
 
     def _remember(self, attempt: Attempt) -> None:

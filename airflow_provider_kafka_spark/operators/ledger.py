@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.state.run_state import TaskState
+from airflow_provider_kafka_spark.state.task_state import TaskState
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -175,7 +175,7 @@ class TaskLedger:
         return self._servers[conn_id]
 
     def _save(self, entry: Mapping[str, Any]) -> None:
-        self._store.set(STATE_KEY, entry)
+        self._store.publish(STATE_KEY, entry)
         if self._on_save is not None:
             self._on_save(entry)
 

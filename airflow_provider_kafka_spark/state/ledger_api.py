@@ -46,7 +46,8 @@ class Recorded:
     """What Airflow has recorded.
 
     :param deliveries: in the order of their time.
-    :param skipped: asset events that are no entries: of other makers, or of versions that are not read.
+    :param skipped: asset events that are no entries: of other makers, such as Airflow's API, or of versions that are
+        not read.
     :param cut: what there was too much of, as text.
     """
 
@@ -204,6 +205,8 @@ def _by_event(event: Mapping[str, Any]) -> TaskRun:
 
 def _of_event(event: Mapping[str, Any]) -> list[Delivery]:
     by, at = _by_event(event), _time(event.get("timestamp"))
+    if not by.task_id:
+        return []
     found = (Delivery.parse(entry, by, at) for entry in entries_in(event.get("extra")))
     return [delivery for delivery in found if delivery is not None]
 

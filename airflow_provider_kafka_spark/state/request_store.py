@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
-from airflow_provider_kafka_spark.state.run_state import TaskState, TryNumbers
+from airflow_provider_kafka_spark.state.task_state import TaskState, TryNumbers
 
 _KEY = "kafka_spark_requested"
 #: Maximum length of a parameter's value in a log line that compares two of them.

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.execution_time.context import NEVER_EXPIRE
-
-from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
+from airflow_provider_kafka_spark.core.codec import encode
 from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
@@ -29,10 +27,11 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, RemoteJob
-from airflow_provider_kafka_spark.core.protocol import StreamRequest, Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.run_protocol import is_same_delivery, next_number
 from airflow_provider_kafka_spark.core.segments import Segment, joined, within
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
+from airflow_provider_kafka_spark.state.task_state import STATE_VERSION, TaskState, TryNumbers, decoded
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -42,88 +41,6 @@ _RUN_KEY = "kafka_spark_run"
 _BEGUN = {"begun": True}
 _STREAM_KEY = "kafka_spark_stream"
 _DEFERRED_KEY = "kafka_spark_deferred_stream"
-_STATE_VERSION = 5
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class TryNumbers:
-    """Airflow's counters of one try of a task instance; None if one is unknown."""
-
-    clear_number: int | None = None
-    # Airflow's database has -1 where it is not set.
-    max_tries: int | None = field(default=None, metadata=FROM_MINUS_ONE)
-    try_number: int | None = None
-
-    @classmethod
-    def of(cls, context: Mapping[str, Any]) -> TryNumbers:
-        ti = context["ti"]
-        return cls(
-            getattr(context.get("dag_run"), "clear_number", None),
-            getattr(ti, "max_tries", None),
-            getattr(ti, "try_number", None),
-        )
-
-    def is_cleared_since(self, earlier: TryNumbers) -> bool:
-        # A clear through the API with reset_dag_runs=false leaves clear_number as it is; every clear raises max_tries.
-        tries = {earlier.max_tries, self.max_tries} - {None}
-        return (earlier.clear_number or 0) != (self.clear_number or 0) or len(tries) > 1
-
-    @property
-    def is_first(self) -> bool:
-        """Whether no try can have been before this one."""
-        return (self.try_number or 1) <= 1
-
-    def is_retry_of(self, earlier: TryNumbers) -> bool:
-        """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
-        known = None not in (*astuple(earlier), *astuple(self))
-        return known and not self.is_cleared_since(earlier) and (earlier.try_number or 0) < (self.try_number or 0)
-
-
-class TaskState:
-    """The task state store, as one operator uses it.
-
-    A task may call several operators, as in a function with ``@task``; each has its own keys.
-
-    :param task_id: of the operator.
-    """
-
-    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
-        self._store = context["task_state_store"]
-        #: The id of an operator that is called within another task; empty for the task's own operator.
-        self.called_id = "" if task_id == context["ti"].task_id else task_id
-
-    def get(self, key: str) -> Any:
-        """The value, or None."""
-        return self._store.get(self._own(key))
-
-    def set(self, key: str, value: Any) -> None:
-        """Remember plain JSON, as long as Airflow has the DAG run, which may be cleared at any time."""
-        self._store.set(self._own(key), value, retention=NEVER_EXPIRE)
-
-    def load(self, key: str, kind: type[T]) -> T | None:
-        """What :meth:`save` stored, or None.
-
-        :raises ProtocolError: if another version of this package stored it.
-        """
-        stored = self.get(key)
-        return None if stored is None else _decoded(key, kind, stored)
-
-    def save(self, key: str, value: object) -> None:
-        """Remember a dataclass."""
-        self.set(key, encode(value, _STATE_VERSION))
-
-    def _own(self, key: str) -> str:
-        return f"{key}/{self.called_id}" if self.called_id else key
-
-
-def _decoded(key: str, kind: type[T], stored: object) -> T:
-    remedy = (
-        "Let the task finish with the version of airflow-provider-kafka-spark that it began with, or trigger a new run "
-        "of the DAG, which copies all of it again."
-    )
-    return decode(kind, stored, version=_STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +70,7 @@ class RunState:
         :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
     :param key: the delivery key of ``result``.
     :param proved_ids: id of each target topic that ``result`` is of.
+    :param proved_ends: the ends of the target's partitions when it was delivered.
     :param result: of the try that delivered all, if this one is a retry of it.
     :param succeeded: the task did so, and not only the delivery.
     :param earlier: what was delivered before the task was cleared; it counts.
@@ -178,6 +96,7 @@ class RunState:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
     proved_ids: Mapping[str, str] = field(default_factory=dict)
+    proved_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     result: dict[str, Any] | None = None
     succeeded: bool = False
     earlier: EarlierDelivery | None = None
@@ -205,6 +124,7 @@ class RunState:
             ranges,
             segments,
             self._may_have_duplicates(result),
+            tuple(self._searched().format()),
         )
         return replace(
             self,
@@ -214,6 +134,18 @@ class RunState:
             target_ends=None,
             earlier=earlier,
         )
+
+    def _searched(self) -> OffsetRanges:
+        """What the target got from the run's first submission, or the first one since a clear, until the delivery; and
+        before that clear.
+        """
+        known = () if self.earlier is None else self.earlier.still_there(self.proved_ids).searched
+        found = []
+        for topic, ends in self.proved_ends.items():
+            is_same = self.target_ids.get(topic, self.proved_ids.get(topic)) == self.proved_ids.get(topic)
+            starts = (self.target_ends or {}).get(topic, {}) if is_same else {}
+            found += [OffsetRange(topic, n, min(starts.get(n, 0), end), end) for n, end in ends.items()]
+        return OffsetRanges.parse(known).merge(found).without_empty()
 
     def _may_have_duplicates(self, result: Mapping[str, Any]) -> bool:
         """Whether what this delivery proves, and those before it, may be in the target more than once."""
@@ -273,7 +205,7 @@ class RunStateStore:
             return replace(_fresh(), item=item, adopts_run=is_lost or may_have_moved, is_lost=is_lost)
         # A plan of another version is no obstacle to a clear, which requests a new one.
         has_plan = isinstance(stored, dict) and "plan" in stored
-        state = _decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
+        state = decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
         if state.succeeded and on_rerun == FAIL:
             raise AlreadyDeliveredError(
                 f"The task has delivered {(state.result or {}).get('records_written', 0):,} records before, under "
@@ -366,11 +298,10 @@ class RunStateStore:
         """Remember the application, so that a retry can wait for its end."""
         return self._save(replace(state, application_id=application_id))
 
-    def finished(self, state: RunState, result: dict[str, Any], key: str, target_ids: Mapping[str, str]) -> RunState:
+    def finished(self, state: RunState, result: dict[str, Any], report: JobReport) -> RunState:
         """Remember that all was delivered, and the result for a retry that has nothing else to do.
 
-        :param key: the delivery key.
-        :param target_ids: id of each target topic.
+        :param report: that proves it.
         """
         run_id = result["run_id"]
         return self._save(
@@ -382,8 +313,9 @@ class RunStateStore:
                 plan=None,
                 remote=None,
                 result=result,
-                key=key,
-                proved_ids=dict(target_ids),
+                key=report.delivery_key,
+                proved_ids=dict(report.target_ids),
+                proved_ends=report.target_ends,
             )
         )
 
@@ -394,7 +326,7 @@ class RunStateStore:
 
     def _save(self, state: RunState) -> RunState:
         packed = None if state.result is None else _packed(state.result)
-        stored = encode(replace(state, plan=None, result=packed, try_numbers=self._try_numbers), _STATE_VERSION)
+        stored = encode(replace(state, plan=None, result=packed, try_numbers=self._try_numbers), STATE_VERSION)
         self._store.set(_RUN_KEY, {**stored, "plan": None if state.plan is None else state.plan.to_dict()})
         return state
 

@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.submission.job_files import (
 from airflow_provider_kafka_spark.submission.prepared_job import DEFAULT_CONF
 from airflow_provider_kafka_spark.submission.remote_path import hadoop_uri, read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import ONE_WRITER
+from airflow_provider_kafka_spark.toolchain.private_folder import make_private
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES
 
 #: A folder that machines have at a path. A path must have no meaning to Kafka's references and to Spark's lists.
@@ -157,7 +158,8 @@ def write_bundle(contents: Mapping[str, bytes], folder: str) -> None:
     try:
         target = shared_path(folder)
         if isinstance(target, Path):
-            target.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The name can be guessed from the run: somebody else may have made it, to replace what the driver runs.
+            make_private(target)
         for name, content in contents.items():
             if isinstance(target, Path):
                 # Whoever reads meanwhile reads one or the other.

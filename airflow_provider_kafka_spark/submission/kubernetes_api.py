@@ -64,8 +64,12 @@ class KubernetesApi:
         )
 
     def create_secret(self, owner: DriverPod, files: Mapping[str, bytes]) -> None:
-        """Create the Secret with the name of the pod that owns it; one that is there stays."""
-        body = {
+        """Create the Secret with the name of the pod that owns it.
+
+        :raises RuntimeError: also if one is there that is not the same: somebody else wants to decide what the driver
+            runs.
+        """
+        body: dict[str, Any] = {
             "metadata": {
                 "name": owner.name,
                 "labels": {LABEL: owner.name},
@@ -74,12 +78,22 @@ class KubernetesApi:
             "immutable": True,
             "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
         }
-        self._ask(lambda api: api.create_namespaced_secret(self.access.namespace, body, **_RAW), _CONFLICT)
+        created = self._ask(lambda api: api.create_namespaced_secret(self.access.namespace, body, **_RAW), _CONFLICT)
+        # An earlier request may have been answered too late.
+        found = (self._secret(owner.name) or {}) if created is None else body
+        owners = [reference.get("uid") for reference in (found.get("metadata") or {}).get("ownerReferences") or ()]
+        if found.get("data") != body["data"] or owners != [owner.uid]:
+            raise RuntimeError(
+                f"The Secret {owner.name} must be the worker's own, and one was there with other contents or another "
+                "owner; see who may create Secrets in the namespace, and delete it"
+            )
 
     def has_secret(self, name: str) -> bool:
         """Whether there is a Secret of that name."""
-        found = self._ask(lambda api: api.read_namespaced_secret(name, self.access.namespace, **_RAW), _NOT_FOUND)
-        return found is not None
+        return self._secret(name) is not None
+
+    def _secret(self, name: str) -> Any:
+        return self._ask(lambda api: api.read_namespaced_secret(name, self.access.namespace, **_RAW), _NOT_FOUND)
 
     def delete_secret(self, name: str) -> None:
         """Delete a Secret, if it is there."""
@@ -98,14 +112,14 @@ class KubernetesApi:
         return lacking
 
     def drivers(self, labels: str = _OF_DRIVERS, fields: str = "") -> list[DriverPod]:
-        """The drivers' pods, of others too.
+        """The drivers' pods, of others too. One without the labels that Spark gives is none.
 
         :param labels: a selector.
         :param fields: likewise.
         """
         given = {"label_selector": labels, "field_selector": fields, **_RAW}
         found = self._ask(lambda api: api.list_namespaced_pod(self.access.namespace, **given))
-        return [_driver(pod) for pod in found["items"]]
+        return [_driver(pod) for pod in found["items"] if APPLICATION_LABEL in (pod["metadata"].get("labels") or {})]
 
     def _ask(self, request: Callable[[CoreV1Api], Any], allowed: int | None = None) -> Any:
         """

@@ -109,13 +109,15 @@ class AirflowHome:
 
         :raises LocalServiceError: it could not be done
         """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # Database and logs have records of the demo's users.
+        self.folder.chmod(0o700)
         # Airflow takes seconds to check that there is nothing to migrate.
         marker, installed = self.folder / "migrated", _installed_distributions()
         if self.database.exists() and marker.exists() and marker.read_text() == installed:
             return
         kept = cache_root() / "airflow" / f"{installed}.db"
         if kept.exists() and not self.database.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
             _copy_atomically(kept, self.database)
         else:
             is_new = not self.database.exists()

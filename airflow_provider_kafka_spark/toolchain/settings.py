@@ -74,6 +74,9 @@ CLASS_ARCHIVE = Setting("class_archive", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE")
 ALLOW_CLIENT_CLASSES = Setting("allow_client_classes")
 TOKEN_ENDPOINT_HOSTS = Setting("token_endpoint_hosts")
 DEPLOYMENT = Setting("deployment")
+STATE_KEY = Setting("state_key")
+#: Characters that a random text of 128 bits has at least.
+_SHORTEST_KEY = 22
 
 
 def cache_folder() -> Path | None:
@@ -139,6 +142,18 @@ def deployment() -> str | None:
     if value and not _NAME.fullmatch(value):
         shown = repr(value if len(value) <= _NAME_SHOWN else f"{value[:_NAME_SHOWN]}...")
         raise DEPLOYMENT.error("1 to 100 letters, digits, '.', '_' and '-', such as production", shown)
+    return value or None
+
+
+def state_key() -> str | None:
+    """The key by which tasks know what they have stored; None if there is none.
+
+    :raises OptionError: if it is short enough to be guessed.
+    """
+    value = STATE_KEY.value()
+    if value and len(value) < _SHORTEST_KEY:
+        rule = f"at least {_SHORTEST_KEY} random characters, such as `openssl rand -hex 32` prints"
+        raise STATE_KEY.error(rule, f"{len(value)} of them")
     return value or None
 
 

@@ -54,6 +54,15 @@ def press_test(
     return good, message
 
 
+def fails(host: str, begins: str, *words: str, extra: dict[str, Any] | None = None, **fields: Any) -> str:
+    """What the button says of a connection that is not good, which has these words."""
+    good, message = press_test(host, extra, **fields)
+    assert not good
+    assert message.startswith(begins)
+    assert [word for word in words if word not in message] == []
+    return message
+
+
 def form(broker: KafkaBroker, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
     assert broker.tls is not None
     return {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "ssl_ca": broker.tls.ca_pem}
@@ -136,11 +145,7 @@ def test_a_cluster_of_many_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["configuration", "address", "port"],
 )  # fmt: skip
 def test_what_fails_before_the_login(closed_port: int, host: str, extra: dict[str, Any], words: list[str]) -> None:
-    good, message = press_test(host.format(closed=closed_port), extra)
-    begins, *others = (word.format(closed=closed_port) for word in words)
-    assert not good
-    assert message.startswith(begins)
-    assert [word for word in others if word not in message] == []
+    fails(*(text.format(closed=closed_port) for text in (host, *words)), extra=extra)
 
 
 class _WebServer(BaseRequestHandler):
@@ -180,9 +185,7 @@ def test_a_web_server(authority: CertificateAuthority, tmp_path: Path, by_tls: b
     """It is named, or that only one of the two speaks TLS."""
     extra = {"security_protocol": protocol} | ({"ssl_ca": authority.ca_pem} if protocol == "SSL" else {})
     with _web_server(authority.issue("web").write(tmp_path) if by_tls else None) as port:
-        good, message = press_test(f"localhost:{port}", extra)
-    assert not good
-    assert message.startswith(words)
+        message = fails(f"localhost:{port}", words, extra=extra)
     assert ("bootstrap.servers" in message) == words.startswith("TCP")
 
 
@@ -190,10 +193,8 @@ def test_a_web_server(authority: CertificateAuthority, tmp_path: Path, by_tls: b
 def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
     monkeypatch.setattr(connection_check, "LOGIN_SECONDS", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        good, message = press_test(f"127.0.0.1:{silent.getsockname()[1]}", {"security_protocol": protocol})
-    assert not good
-    assert message.startswith("Login failed. No broker of")
-    assert "security.protocol" in message
+        host, extra = f"127.0.0.1:{silent.getsockname()[1]}", {"security_protocol": protocol}
+        fails(host, "Login failed. No broker of", "security.protocol", extra=extra)
 
 
 @pytest.mark.parametrize(
@@ -224,18 +225,14 @@ def test_a_fault_is_of_its_step(
 ) -> None:
     """With what to do, in the words of the form; ``test_logins.py`` has all faults."""
     brokers = {"right": [broker], "wrong": [misconfigured_broker], "both": [broker, misconfigured_broker]}[at]
-    extra = {**form(broker), **fields()}
-    has_login = extra["security_protocol"].startswith("SASL")
+    extra: dict[str, Any] = {**form(broker), **fields()}
+    user: str | None = "reader"
     password = {"password": extra.pop("password")} if "password" in extra else {}
-    if not has_login:
+    if extra["security_protocol"] == "SSL":
         del extra["sasl_mechanism"]
-    if extra["security_protocol"] == "PLAINTEXT":
-        del extra["ssl_ca"]
+        user = None
     host = ",".join(getattr(each, f"{servers}_bootstrap_servers") for each in brokers)
-    good, message = press_test(host, extra, "reader" if has_login else None, **password)
-    assert not good
-    assert message.startswith(words[0])
-    assert [word for word in words if word not in message] == []
+    fails(host, *words, extra=extra, user=user, **password)
 
 
 def test_the_form_can_disable_the_check_of_host_names(broker: KafkaBroker, misconfigured_broker: KafkaBroker) -> None:
@@ -255,10 +252,8 @@ def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, mo
         return found
 
     monkeypatch.setattr(KafkaClient, "metadata", metadata)
-    good, message = press_test(broker.bootstrap_servers)
-    assert not good
-    assert message.startswith("DNS and TCP of the brokers that the cluster names failed.")
-    assert "advertised.listeners" in message
+    begins = "DNS and TCP of the brokers that the cluster names failed."
+    fails(broker.bootstrap_servers, begins, "advertised.listeners")
 
 
 @pytest.fixture
@@ -319,9 +314,7 @@ def test_a_resolver_that_hangs_from_the_login_on(hanging_up: int, monkeypatch: p
     monkeypatch.setattr(KafkaClient, "metadata", metadata)
     monkeypatch.setattr(connection_check, "LOGIN_SECONDS", 2.0)
     began = time.monotonic()
-    good, message = press_test(f"127.0.0.1:{hanging_up}")
+    fails(f"127.0.0.1:{hanging_up}", "Login failed. No broker of")
     took = time.monotonic() - began
     over.set()
     assert took < 15
-    assert not good
-    assert message.startswith("Login failed. No broker of")

@@ -28,7 +28,6 @@ from tests.login_clusters import Cluster, java_key_stores
 from tests.required_tools import needs_clock, needs_kdc
 from tests.secured_brokers import USERS
 from tests.services.certificates import CertificateAuthority
-from tests.services.identity_provider import IdentityProvider
 from tests.services.kerberos import Kdc
 from tests.waiting import until
 
@@ -70,10 +69,26 @@ def _java_logs_in(java: KafkaJvm, config: KafkaClientConfig, broker: KafkaBroker
     assert java.get(future, "reading the cluster's id") == broker.cluster_id
 
 
-_SCRAM_LINE = (
-    'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" '
-    f'password="{USERS["alice"]}";'
-)  # fmt: skip
+def _refused_by_java(java: KafkaJvm, config: KafkaClientConfig, *words: str) -> Exception:
+    """The login is refused, soon, and the error says what to do."""
+    began = time.monotonic()
+    with pytest.raises(KafkaSparkError) as caught:
+        java.get(java.admin(config.java).describeCluster().clusterId(), "reading the cluster's id")
+    assert time.monotonic() - began < 30
+    assert not [word for word in words if word not in str(caught.value)], caught.value
+    assert "Asn1Exception" not in str(caught.value)
+    return caught.value
+
+
+def _by_a_scram_line(broker: KafkaBroker, mechanism: str, user: str, password: str, more: str = "") -> Extra:
+    """As it is copied from a Java client's properties."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return {
+        "bootstrap.servers": broker.sasl_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="{user}" password="{password}"{more};',
+    }
 
 
 @pytest.mark.parametrize(
@@ -129,12 +144,7 @@ def test_without_tls(connection: Connection, broker: KafkaBroker, java: KafkaJvm
     """The plainest listener there is, and a connection that was copied from a Java client's properties."""
     extra = {"bootstrap.servers": broker.bootstrap_servers}
     if login == "jaas-line":
-        extra = {
-            "bootstrap.servers": broker.sasl_bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": _SCRAM_LINE,
-        }
+        extra = _by_a_scram_line(broker, "SCRAM-SHA-512", "alice", USERS["alice"])
     _java_logs_in(java, _worker_logs_in(connection, extra), broker)
 
 
@@ -160,49 +170,35 @@ def test_kerberos(
             config.spark_options(by_name=True)
 
 
+def _refusal(connection: Connection, extra: Extra, timeout: float = 30.0, **fields: Any) -> KafkaSparkError:
+    """The error of the worker's first call, which comes soon and shows no secret."""
+    connection("kafka_bad", extra=extra, **fields)
+    began = time.monotonic()
+    with pytest.raises(KafkaSparkError) as raised, KafkaHook("kafka_bad", timeout=timeout) as hook:
+        hook.state(["orders"])
+    assert time.monotonic() - began < _SOON
+    assert "connection 'kafka_bad'" in str(raised.value)
+    for name, value in {**extra, **fields}.items():
+        assert not name.endswith(("password", "secret")) or str(value) not in str(raised.value)
+    return raised.value
+
+
 @needs_kdc
 def test_kerberos_on_the_worker(connection: Connection, broker: KafkaBroker) -> None:
     """The wheels of confluent-kafka cannot do it, and the message says where to get one that can."""
-    connection("kafka_krb", extra=broker.sasl_client_config("alice", "GSSAPI"))
-    with KafkaHook("kafka_krb") as hook, pytest.raises(ConnectionConfigError) as raised:
-        hook.state(["orders"])
-    for words in ("'kafka_krb'", "GSSAPI", "--no-binary confluent-kafka"):
-        assert words in str(raised.value)
+    error = _refusal(connection, broker.sasl_client_config("alice", "GSSAPI"))
+    assert type(error) is ConnectionConfigError
+    assert [word for word in ("GSSAPI", "--no-binary confluent-kafka") if word not in str(error)] == []
 
 
 def test_a_token_is_no_login_of_the_worker(connection: Connection, broker: KafkaBroker) -> None:
     """A delegation token that somebody put into the connection works for Java only; the message says what to do
     instead.
     """
-    line = (
-        'org.apache.kafka.common.security.scram.ScramLoginModule required username="id" password="hmac-secret" '
-        'tokenauth="true";'
-    )
-    extra = {
-        "bootstrap.servers": broker.sasl_bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.jaas.config": line,
-    }
-    connection("kafka_token", extra=extra)
-    with KafkaHook("kafka_token") as hook, pytest.raises(ConnectionConfigError) as raised:
-        hook.state(["orders"])
-    assert "'kafka_token'" in str(raised.value)
-    assert "use_delegation_token=True" in str(raised.value)
-    assert "hmac-secret" not in str(raised.value)
-
-
-def _refusal(connection: Connection, extra: Mapping[str, Any], timeout: float = 30.0) -> KafkaSparkError:
-    """The error of the worker's first call, which comes soon and shows no secret."""
-    connection("kafka_bad", extra=extra)
-    began = time.monotonic()
-    with pytest.raises(KafkaSparkError) as raised, KafkaHook("kafka_bad", timeout=timeout) as hook:
-        hook.state(["orders"])
-    assert time.monotonic() - began < _SOON
-    assert "connection 'kafka_bad'" in str(raised.value)
-    for name, value in extra.items():
-        assert not name.endswith(("password", "secret")) or str(value) not in str(raised.value)
-    return raised.value
+    error = _refusal(connection, _by_a_scram_line(broker, _SHA_256, "id", "hmac-secret", ' tokenauth="true"'))
+    assert type(error) is ConnectionConfigError
+    assert "use_delegation_token=True" in str(error)
+    assert "hmac-secret" not in str(error)
 
 
 Fault = Callable[[KafkaBroker, CertificateAuthority], Extra]
@@ -299,21 +295,9 @@ def test_java_s_words_are_named_too(
 ) -> None:
     """As those of the worker's own client are."""
     config = configure("kafka_login", extra(broker if at == "right" else misconfigured_broker, authority))
-    with pytest.raises(kind) as caught:
-        java.get(java.admin(config.java).describeCluster().clusterId(), "reading the cluster's id")
-    assert not [word for word in words if word not in str(caught.value)], caught.value
-    assert "no-password" not in str(caught.value)
-
-
-def test_a_token_that_is_not_for_this_broker(
-    connection: Connection, broker: KafkaBroker, provider: IdentityProvider
-) -> None:
-    """The provider has nothing against the client, and the broker has."""
-    extra = broker.sasl_client_config("copier", "OAUTHBEARER")
-    with IdentityProvider(provider.clients, audience="another") as other:
-        error = _refusal(connection, extra | {"sasl.oauthbearer.token.endpoint.url": other.token_url})
-    assert type(error) is BrokerAuthenticationError
-    assert "refused the token" in str(error)
+    error = _refused_by_java(java, config, *words)
+    assert type(error) is kind
+    assert "no-password" not in str(error)
 
 
 def test_an_identity_provider_that_does_not_answer_may_do_so_later(connection: Connection, broker: KafkaBroker) -> None:
@@ -329,20 +313,14 @@ def test_an_identity_provider_that_does_not_answer_may_do_so_later(connection: C
 def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBroker, java: KafkaJvm) -> None:
     """The connection type of our own, for both clients; its errors name the fields of its form."""
     assert broker.tls is not None
-    fields = {
-        "conn_type": "kafka_spark",
-        "host": broker.sasl_ssl_bootstrap_servers,
-        "login": "alice",
-        "password": USERS["alice"],
-    }
+    fields = {"conn_type": "kafka_spark", "host": broker.sasl_ssl_bootstrap_servers, "login": "alice"}
+    password = {"password": USERS["alice"]}
     extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "ssl_ca": broker.tls.ca_pem}
-    _java_logs_in(java, _worker_logs_in(connection, extra, **fields), broker)
+    _java_logs_in(java, _worker_logs_in(connection, extra, **fields, **password), broker)
 
-    connection("kafka_bad", extra=extra, **{**fields, "password": "wrong-pass"})
-    with KafkaHook("kafka_bad") as hook, pytest.raises(BrokerAuthenticationError) as raised:
-        hook.state(["orders"])
-    assert 'sasl.password is "Password" (password)' in str(raised.value)
-    assert "wrong-pass" not in str(raised.value)
+    error = _refusal(connection, extra, **fields, password="wrong-pass")
+    assert type(error) is BrokerAuthenticationError
+    assert 'sasl.password is "Password" (password)' in str(error)
 
 
 def _expired_ticket(kdc: Kdc) -> Path:
@@ -350,16 +328,6 @@ def _expired_ticket(kdc: Kdc) -> Path:
     cache = kdc.ticket_cache("carol", life=1)
     until(lambda: not kdc.is_valid(cache))
     return cache
-
-
-def _refused_by_java(java: KafkaJvm, config: KafkaClientConfig, *words: str) -> None:
-    """The login is refused, soon, and the error says what to do."""
-    began = time.monotonic()
-    with pytest.raises(BrokerAuthenticationError) as caught:
-        java.get(java.admin(config.java).describeCluster().clusterId(), "reading the cluster's id")
-    assert time.monotonic() - began < 30
-    assert not [word for word in words if word not in str(caught.value)], caught.value
-    assert "Asn1Exception" not in str(caught.value)
 
 
 @needs_kdc
@@ -384,7 +352,7 @@ def test_a_ticket_that_is_no_login(
         del extra["sasl.kerberos.principal"]
     if fault == "of-another":
         extra["sasl.kerberos.principal"] = kdc.principal("dave")
-    _refused_by_java(java, configure("krb", extra), *words)
+    assert type(_refused_by_java(java, configure("krb", extra), *words)) is _LOGIN
 
 
 @needs_kdc
@@ -399,13 +367,13 @@ def test_keys_of_another_kdc(broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_
             ("mallory", ["Kerberos does not know the principal.", "Correct sasl.kerberos.principal."]),
         ):
             keytab = {"sasl.kerberos.principal": kdc.principal(name), "sasl.kerberos.keytab": str(other.keytab(name))}
-            _refused_by_java(java, configure("krb", extra | keytab), *words)
+            assert type(_refused_by_java(java, configure("krb", extra | keytab), *words)) is _LOGIN
         other.keytab("kafka/localhost")
         theirs = extra | {"sasl.kerberos.keytab": str(other.keytab("carol"))}
         system = kerberos_properties(other.environment)
         with KafkaJvm({}, "the test's broker", timeout=30.0, system_properties=system) as jvm:
             words = ["The broker refused the Kerberos login.", "compare the clocks of worker, broker and KDC"]
-            _refused_by_java(jvm, configure("krb", theirs), *words)
+            assert type(_refused_by_java(jvm, configure("krb", theirs), *words)) is _LOGIN
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 import confluent_kafka
@@ -14,14 +14,11 @@ from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, marked_number, remove_progress
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.run_identity import PREFIX, owner_group
 from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from airflow_provider_kafka_spark.testing.ports import free_ports
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.core.job_requests import job_request
 
 pytestmark = pytest.mark.broker
 
@@ -34,39 +31,52 @@ def hook(kafka: KafkaBroker) -> Iterator[KafkaHook]:
         yield opened
 
 
-@pytest.fixture
-def request_of_try() -> JobRequest:
+@dataclass
+class Run:
     """Submission 5 of a run that no other test has."""
-    return job_request(run_id="run", instance=uuid4().hex[:16], submission=5)
+
+    hook: KafkaHook
+    instance: str = field(default_factory=lambda: uuid4().hex[:16])
+
+    def commit(self, marks: dict[str, Mark]) -> None:
+        """As drivers did it, by topic."""
+        offsets = [confluent_kafka.TopicPartition(topic, 0, 0, mark.to_json()) for topic, mark in marks.items()]
+        self.hook.group_consumer(owner_group(self.instance)).commit(offsets=offsets, asynchronous=False)
+
+    def marks(self, *topics: str) -> list[Mark | None]:
+        """The mark at each topic."""
+        asked = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
+        found = self.hook.group_consumer(owner_group(self.instance)).committed(asked, timeout=30)
+        return [Mark.from_json(p.metadata) if p.offset >= 0 else None for p in found]
+
+    def judge(self, *topics: str, proved: bool = True) -> None:
+        judge_run(self.hook, self.instance, 5, "run", list(topics), proved=proved)
 
 
-def _commit(hook: KafkaHook, request: JobRequest, marks: dict[str, Mark]) -> None:
-    """As drivers did it, by topic."""
-    offsets = [confluent_kafka.TopicPartition(topic, 0, 0, mark.to_json()) for topic, mark in marks.items()]
-    hook.group_consumer(owner_group(request.instance)).commit(offsets=offsets, asynchronous=False)
+@pytest.fixture
+def run(hook: KafkaHook) -> Run:
+    return Run(hook)
 
 
-def _marks(hook: KafkaHook, request: JobRequest, *topics: str) -> list[Mark | None]:
-    """The mark at each topic."""
-    asked = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
-    found = hook.group_consumer(owner_group(request.instance)).committed(asked, timeout=30)
-    return [Mark.from_json(p.metadata) if p.offset >= 0 else None for p in found]
+@pytest.fixture
+def run_without_brokers(connection: Callable[..., None], closed_port: int) -> Iterator[Run]:
+    connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{closed_port}"})
+    with KafkaHook(timeout=1) as hook:
+        yield Run(hook)
 
 
 @pytest.mark.parametrize(
     ("proved", "state"),
     [pytest.param(True, MarkState.FINISHED, id="proved"), pytest.param(False, MarkState.OPENING, id="not-proved")],
 )
-def test_the_mark_says_what_the_worker_found(
-    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest, proved: bool, state: MarkState
-) -> None:
+def test_the_mark_says_what_the_worker_found(run: Run, topic: TopicFactory, proved: bool, state: MarkState) -> None:
     """The next driver counts only, or reads the target back; all else that the driver committed stays."""
     target = topic()
-    _commit(hook, request_of_try, {target: _MARK})
+    run.commit({target: _MARK})
 
-    judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [target], proved=proved)
+    run.judge(target, proved=proved)
 
-    assert _marks(hook, request_of_try, target) == [replace(_MARK, state=state.value)]
+    assert run.marks(target) == [replace(_MARK, state=state.value)]
 
 
 @pytest.mark.parametrize("proved", [True, False])
@@ -77,74 +87,59 @@ def test_the_mark_says_what_the_worker_found(
         pytest.param(replace(_MARK, run_id="other"), id="same-number-of-another-run"),
     ],
 )
-def test_the_mark_of_another_submission_stays(
-    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest, mark: Mark, proved: bool
-) -> None:
+def test_the_mark_of_another_submission_stays(run: Run, topic: TopicFactory, mark: Mark, proved: bool) -> None:
     """It has the run, and what this worker knows says nothing of what the other one delivered."""
     target = topic()
-    _commit(hook, request_of_try, {target: mark})
+    run.commit({target: mark})
 
     with pytest.raises(RunTakenOverError, match=f"submission {mark.number} of run {mark.run_id} has it"):
-        judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [target], proved=proved)
+        run.judge(target, proved=proved)
 
-    assert _marks(hook, request_of_try, target) == [mark]
+    assert run.marks(target) == [mark]
 
 
-def test_without_a_mark_there_is_nothing_to_judge(
-    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest
-) -> None:
+def test_without_a_mark_there_is_nothing_to_judge(run: Run, topic: TopicFactory) -> None:
     """A login that may not commit one has written at least once; the worker leaves none behind."""
     target = topic()
 
-    judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [target], proved=True)
+    run.judge(target)
 
-    assert _marks(hook, request_of_try, target) == [None]
+    assert run.marks(target) == [None]
 
 
-def test_marks_at_several_topics_are_all_judged(
-    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest
-) -> None:
+def test_marks_at_several_topics_are_all_judged(run: Run, topic: TopicFactory) -> None:
     """An older one would count again if the topic of the newer one were deleted; where none is, none is made."""
     newer, older, unmarked = (topic(suffix=name) for name in ("newer", "older", "unmarked"))
-    _commit(hook, request_of_try, {older: replace(_MARK, number=4, token="earlier"), newer: _MARK})
+    run.commit({older: replace(_MARK, number=4, token="earlier"), newer: _MARK})
 
-    judge_run(hook, request_of_try.instance, request_of_try.submission, "run", [unmarked, older, newer], proved=True)
+    run.judge(unmarked, older, newer)
 
     finished = replace(_MARK, state=MarkState.FINISHED.value)
-    assert _marks(hook, request_of_try, newer, older, unmarked) == [finished, finished, None]
+    assert run.marks(newer, older, unmarked) == [finished, finished, None]
 
 
-def test_the_number_of_the_mark_is_known_where_the_targets_are(
-    hook: KafkaHook, topic: TopicFactory, request_of_try: JobRequest
-) -> None:
+def test_the_number_of_the_mark_is_known_where_the_targets_are(run: Run, topic: TopicFactory) -> None:
     """The highest one, which the next submission has to exceed; no mark means that nobody has claimed the run."""
     older, newer = topic(suffix="older"), topic(suffix="newer")
-    instance = request_of_try.instance
 
-    assert marked_number(hook, instance, [older, newer]) == 0
-    _commit(hook, request_of_try, {older: replace(_MARK, number=4), newer: _MARK})
-    assert marked_number(hook, instance, [older, newer]) == 5
-    assert marked_number(hook, instance, []) == 0
+    assert marked_number(run.hook, run.instance, [older, newer]) == 0
+    run.commit({older: replace(_MARK, number=4), newer: _MARK})
+    assert marked_number(run.hook, run.instance, [older, newer]) == 5
+    assert marked_number(run.hook, run.instance, []) == 0
 
 
-def test_a_number_that_brokers_do_not_say_is_an_error(
-    connection: Callable[..., None], request_of_try: JobRequest
-) -> None:
+def test_a_number_that_brokers_do_not_say_is_an_error(run_without_brokers: Run) -> None:
     """Nothing is submitted by then."""
-    connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
-
-    with KafkaHook(timeout=1) as hook, pytest.raises(BrokerUnavailableError):
-        marked_number(hook, request_of_try.instance, ["copy"])
+    with pytest.raises(BrokerUnavailableError):
+        marked_number(run_without_brokers.hook, run_without_brokers.instance, ["copy"])
 
 
 def test_brokers_that_are_away_do_not_fail_a_delivery(
-    connection: Callable[..., None], request_of_try: JobRequest, caplog: pytest.LogCaptureFixture
+    run_without_brokers: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is proved by then; the next driver looks at the committed progress, or at the target."""
-    connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
-
-    with KafkaHook(timeout=1) as hook, caplog.at_level(logging.WARNING):
-        judge_run(hook, request_of_try.instance, request_of_try.submission, "run", ["copy"], proved=True)
+    with caplog.at_level(logging.WARNING):
+        run_without_brokers.judge("copy")
 
     assert "The mark of the run could not be read" in caplog.text
 

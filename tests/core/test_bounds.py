@@ -43,13 +43,11 @@ _MOMENT_MS = 1_795_165_200_000
     ],
 )
 def test_reads_a_moment_in_every_form(value: object, epoch_ms: int) -> None:
-    """Aware datetimes, ISO 8601 and epoch milliseconds."""
     assert parse_timestamp(value, "starting_timestamp") == epoch_ms
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(5138, 11, 15), timezones=st.timezones()))
 def test_keeps_every_millisecond(moment: datetime) -> None:
-    """No moment loses a millisecond to floating point, and datetime and text agree."""
     expected = (moment.astimezone(timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(
         milliseconds=1
     )
@@ -81,33 +79,18 @@ def test_a_shown_moment_reads_back(epoch_ms: int) -> None:
             ["ISO 8601"],
             id="arabic-digits",
         ),
+        # Kafka knows no time before 1970: to it, -1 and -2 are words for latest and earliest.
+        pytest.param("1969-12-31T23:59:59.999Z", ["lie between 1970 and 5138; got "], id="minus-one-is-latest"),
+        pytest.param("5138-11-16T09:46:40.001Z", ["lie between 1970 and 5138; got "], id="one-millisecond-too-late"),
     ],
 )
 def test_refuses_what_is_no_moment(value: object, fragments: list[str]) -> None:
-    """A moment without a zone, in the wrong unit, or none at all is one error that names the parameter and the
-    correction.
-    """
     with refuses(BoundError, "ending_timestamp must ", *fragments):
         parse_timestamp(value, "ending_timestamp")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param("1969-12-31T23:59:59.999Z", id="minus-one-is-latest"),
-        pytest.param("5138-11-16T09:46:40.001Z", id="one-millisecond-too-late"),
-    ],
-)
-def test_refuses_a_moment_before_1970_or_after_5138(value: object) -> None:
-    """Kafka knows no time before 1970: to it, -1 and -2 are words for latest and earliest."""
-    with pytest.raises(BoundError, match="starting_timestamp must lie between 1970 and 5138; got "):
-        parse_timestamp(value, "starting_timestamp")
-
-
 def test_a_window_has_a_width() -> None:
-    """Either end may be open. In Airflow 3 a cron string gives windows without a width: the message says what to
-    schedule with. That of a reversed one does not blame the timetable.
-    """
+    """In Airflow 3 a cron string gives windows without a width: the message says what to schedule with."""
     for start, end in [(_MOMENT_MS, _MOMENT_MS + 1), (_MOMENT_MS, None), (None, _MOMENT_MS), (None, None)]:
         TimeWindow(start, end)
     with refuses(
@@ -131,7 +114,6 @@ def test_a_window_has_a_width() -> None:
     ],
 )
 def test_reads_sparks_words(value: str, side: Side, expected: RequestedOffset) -> None:
-    """A word holds for every partition."""
     assert parse_bound(value, side).requested_for(TopicPartition("any", 7)) == expected
 
 
@@ -148,7 +130,6 @@ def test_reads_sparks_words(value: str, side: Side, expected: RequestedOffset) -
     ],
 )
 def test_reads_sparks_offsets(value: object, side: Side, expected: dict[str, RequestedOffset]) -> None:
-    """Offsets by topic and partition, as a dict or as JSON text, with Spark's numbers for the words."""
     bound = parse_bound(value, side)
 
     assert {str(p): requested for p, requested in bound.by_partition.items()} == expected
@@ -186,22 +167,17 @@ _REFUSED = [
 
 @pytest.mark.parametrize(("value", "side", "fragments"), _REFUSED)
 def test_refuses_what_is_no_bound(value: object, side: Side, fragments: list[str]) -> None:
-    """Sentinels at the wrong end, null, text, fractions and keys given twice are errors that name the parameter and the
-    place.
-    """
     with refuses(BoundError, "starting_offsets" if side == "start" else "ending_offsets", *fragments):
         parse_bound(value, side)
 
 
 @pytest.mark.parametrize("topic", ["or ders", "", 5, None])
 def test_refuses_offsets_of_what_is_no_topic(topic: object) -> None:
-    """A topic that Kafka could not have is refused before any broker is asked."""
     with pytest.raises(InvalidInputError, match="A topic name must be"):
         parse_bound({topic: {"0": 1}}, "start")
 
 
 def test_a_partition_without_a_bound_is_an_error() -> None:
-    """Offsets by partition must name all that are read: nothing is read from where nobody said."""
     bound = parse_bound({"o": {"0": 1}}, "start")
 
     with refuses(BoundError, "o[1] is missing", "named: o[0]"):
@@ -217,7 +193,6 @@ def test_a_partition_without_a_bound_is_an_error() -> None:
     ],
 )
 def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> None:
-    """At either end, at offsets, or at a moment, whatever form a template gave it."""
     assert parse_start(value, "starting_offsets").requested_for(TopicPartition("any", 7)) == expected
 
 
@@ -229,7 +204,6 @@ def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> N
     ],
 )
 def test_refuses_what_is_no_start(value: object, fragments: list[str]) -> None:
-    """The message calls the parameter by its name, which is not always starting_offsets."""
     with refuses(BoundError, "reset_checkpoint_to ", *fragments) as error:
         parse_start(value, "reset_checkpoint_to")
 

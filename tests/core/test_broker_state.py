@@ -46,7 +46,6 @@ _MALFORMED = [
 
 @pytest.mark.parametrize(("given", "fragments"), _MALFORMED)
 def test_refuses_a_malformed_selection(given: dict[str, Any], fragments: list[str]) -> None:
-    """Exactly one well-formed way to name what is read; anything else is one error that shows both."""
     with refuses(InvalidInputError, *fragments):
         Selection(**given)
 
@@ -78,7 +77,6 @@ def test_a_pattern_matches_whole_names(pattern: str, expected: tuple[str, ...]) 
     ],
 )
 def test_an_unknown_topic_is_an_error(selection: Selection, fragments: list[str]) -> None:
-    """It names the topic and what comes close, and how patterns match; a hint that is no help is left out."""
     with refuses(UnknownTopicError, *fragments):
         selection.topic_names(["orders", "stock"])
     with pytest.raises(UnknownTopicError, match=r"^((?!Did you mean).)*$"):
@@ -95,7 +93,6 @@ def test_an_unknown_topic_is_an_error(selection: Selection, fragments: list[str]
     ],
 )
 def test_lists_every_partition_to_read(selection: Selection, expected: list[str]) -> None:
-    """All partitions of topics, exactly the assigned ones otherwise; sorted."""
     assert [str(p) for p in selection.partitions(_cluster({"a.x": 2, "b": 1, "many": 11}))] == expected
 
 
@@ -118,7 +115,6 @@ def test_a_pattern_takes_time_linear_in_a_name() -> None:
 
 
 def test_many_topics_are_checked_in_linear_time() -> None:
-    """20,000 names take a fraction of a second, whether they are right, given twice, or none of them matches."""
     names = [f"team-orders-number-{i:05d}" for i in range(20_000)]
     started = time.process_time()
 

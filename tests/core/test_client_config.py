@@ -24,7 +24,6 @@ def _with_files(extra: dict[str, Any], files: LoginFiles) -> KafkaClientConfig:
 
 
 def test_names_as_people_write_them() -> None:
-    """librdkafka's old name for the servers, and blanks of a connection that was typed by hand."""
     config = translate("kafka_default", {" metadata.broker.list ": " b:9092 "})
 
     assert config.java["bootstrap.servers"] == "b:9092"
@@ -32,7 +31,6 @@ def test_names_as_people_write_them() -> None:
 
 
 def test_spark_gets_every_property_with_its_prefix() -> None:
-    """Spark hands on to Kafka what starts with ``kafka.``."""
     assert translate("c", {**_SERVERS, "client.id": "copy"}).spark_options() == {
         "kafka.bootstrap.servers": "broker-1:9092,broker-2:9092",
         "kafka.security.protocol": "PLAINTEXT",
@@ -41,9 +39,7 @@ def test_spark_gets_every_property_with_its_prefix() -> None:
 
 
 def test_a_password_becomes_a_jaas_line() -> None:
-    """User name and password reach the Java client as its login module wants them, and under no other name. Both
-    clients' names of the mechanism are understood.
-    """
+    """Under no other name. Both clients' names of the mechanism are understood."""
     extra = {name: value for name, value in _PLAIN.items() if name != "sasl.mechanism"}
     java = translate("c", {**extra, "sasl.mechanisms": "scram-sha-512"}).java
 
@@ -74,9 +70,7 @@ _TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _PEM}
     ],
 )
 def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) -> None:
-    """The Java client trusts the same authorities as librdkafka; what was read from files is text, which needs no file
-    where the job runs.
-    """
+    """What was read from files is text, which needs no file where the job runs."""
     config = _with_files({**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(ca_certificates=_PEM))
 
     assert config.java == {**_SERVERS, "security.protocol": "SSL", **expected}
@@ -88,7 +82,6 @@ def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) ->
     "extra", [{}, {"ssl.ca.location": "probe"}, {"ssl.endpoint.identification.algorithm": "https"}]
 )
 def test_the_machines_own_trust_is_the_default_of_both(extra: dict[str, str]) -> None:
-    """With host names checked, as both do by themselves."""
     config = translate("c", {**_SERVERS, "security.protocol": "SSL", **extra})
 
     assert config.java == config.librdkafka == {**_SERVERS, "security.protocol": "SSL"}
@@ -108,7 +101,6 @@ def test_a_client_certificate_reaches_both() -> None:
 
 
 def test_the_default_mechanism_is_kerberos() -> None:
-    """As it is both clients' own."""
     config = _with_files({**_SERVERS, "security.protocol": "SASL_SSL"}, LoginFiles(ticket_cache="/tickets"))
 
     assert config.mechanism == config.java["sasl.mechanism"] == config.librdkafka["sasl.mechanism"] == "GSSAPI"
@@ -124,15 +116,6 @@ _KEYTAB = {
 }
 
 
-def test_a_keytab_travels_by_its_name() -> None:
-    """On this machine it has its path; a driver elsewhere finds it in its working directory."""
-    config = translate("c", _KEYTAB)
-
-    assert config.files == ("/etc/copier.keytab",)
-    assert 'keyTab="/etc/copier.keytab"' in config.spark_options()["kafka.sasl.jaas.config"]
-    assert 'keyTab="copier.keytab"' in config.spark_options(by_name=True)["kafka.sasl.jaas.config"]
-
-
 def test_another_login_in_spark_leaves_the_keytab_behind() -> None:
     """A job that logs in with a delegation token needs no file of the login that made it."""
     config = translate("c", _KEYTAB)
@@ -143,7 +126,7 @@ def test_another_login_in_spark_leaves_the_keytab_behind() -> None:
     }
 
     assert config.with_java(token).files == ()
-    assert config.with_java(config.java).files == config.files
+    assert config.with_java(config.java).files == config.files == ("/etc/copier.keytab",)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +138,6 @@ def test_another_login_in_spark_leaves_the_keytab_behind() -> None:
     ],
 )
 def test_settings_of_delegation_tokens_are_ours(extra: dict[str, Any], expected: tuple[str, int | None]) -> None:
-    """No client gets them."""
     config = translate("c", {**_SERVERS, **extra})
 
     assert (config.token_mechanism, config.token_max_lifetime_ms) == expected
@@ -163,7 +145,6 @@ def test_settings_of_delegation_tokens_are_ours(extra: dict[str, Any], expected:
 
 
 def test_two_clusters_ask_two_identity_providers() -> None:
-    """A JVM that talks to both may ask both, each once."""
     login = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc", "security.protocol": "SASL_SSL"}
     client = {"sasl.oauthbearer.client.id": "id", "sasl.oauthbearer.client.secret": "secret"}
     configs = [
@@ -203,7 +184,6 @@ def test_what_concerns_only_the_worker_stays_there(name: str, value: object, on_
     ],
 )
 def test_what_the_clients_spell_differently(name: str, value: object, java: str) -> None:
-    """Each gets the value that means the same to it."""
     config = translate("c", {**_SERVERS, name: value})
 
     assert config.java[name] == java
@@ -263,7 +243,6 @@ _BAD = [
 
 @pytest.mark.parametrize(("extra", "fragments"), _BAD)
 def test_refuses_a_connection_that_cannot_serve_both_clients(extra: dict[str, Any], fragments: list[str]) -> None:
-    """What is missing, incomplete or untranslatable is named, with the connection, and no secret is shown."""
     with refuses(ConnectionConfigError, *fragments) as error:
         translate("my_kafka", extra)
 

@@ -53,14 +53,12 @@ _ONE = encode(
 
 @given(values_of(_Whole), st.none() | st.integers())
 def test_every_kind_of_field_reads_back(whole: _Whole, version: int | None) -> None:
-    """Through the text of JSON, with a version and without."""
     text = json.dumps(encode(whole, version))
 
     assert decode_text(_Whole, text, version=version) == whole
 
 
 def test_ranges_and_offsets_have_the_form_of_users_and_spark() -> None:
-    """Texts, and offsets by topic and partition; the other fields are as JSON has them."""
     assert _ONE == {
         "part": {"text": "a", "number": None},
         "parts": [{"text": "b", "number": 1}],
@@ -106,7 +104,6 @@ def test_ranges_and_offsets_have_the_form_of_users_and_spark() -> None:
     ],
 )  # fmt: skip
 def test_anything_else_is_one_error_that_names_the_place(change: dict[str, Any], says: str) -> None:
-    """Nothing is guessed, and no other error comes out."""
     with refuses(ProtocolError, says) as raised:
         decode(_Whole, {**_ONE, **change}, remedy="Do this.")
 

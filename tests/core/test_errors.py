@@ -30,7 +30,6 @@ def _drawn_tree() -> dict[str, tuple[str | None, bool]]:
 
 
 def test_the_drawn_tree_is_the_real_one() -> None:
-    """The docstring shows every class, under its parent, with whether a retry can help."""
     real = {c.__name__: (c.__base__.__name__ if c is not KafkaSparkError else None, c.retriable) for c in _CLASSES}
 
     assert _drawn_tree() == real
@@ -38,7 +37,6 @@ def test_the_drawn_tree_is_the_real_one() -> None:
 
 @pytest.mark.parametrize("error", _CLASSES, ids=lambda c: c.__name__)
 def test_every_error_says_what_it_means(error: type[KafkaSparkError]) -> None:
-    """Each class has a docstring of its own, and the name that a job reports leads back to it on the worker."""
     assert error.__doc__
     assert error.__doc__ != (error.__base__.__doc__ if error.__base__ else None)
     assert error_named(error.__name__, JobFailedError) is error

@@ -32,7 +32,6 @@ _WEEK = {"cleanup.policy": "delete", "retention.ms": str(7 * _DAY)}
     ],
 )
 def test_a_target_that_would_not_keep_a_record(config: dict[str, str], oldest: int, newest: int, says: str) -> None:
-    """The error names the setting, the record's time, and the way on."""
     assert checks_times(config)
     with pytest.raises(TargetError) as raised:
         check_times("copy", config, oldest, newest, _NOW)
@@ -51,7 +50,6 @@ def test_a_target_that_would_not_keep_a_record(config: dict[str, str], oldest: i
     ],
 )
 def test_a_target_that_keeps_them(config: dict[str, str], oldest: int) -> None:
-    """Nothing is refused that would arrive and stay."""
     check_times("copy", config, oldest, _NOW, _NOW)
 
 

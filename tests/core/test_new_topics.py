@@ -6,12 +6,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import OptionError, TargetError
-from airflow_provider_kafka_spark.core.new_topics import (
-    NewTopic,
-    check_on_refused_config,
-    new_topics,
-    with_new_topics,
-)
+from airflow_provider_kafka_spark.core.new_topics import NewTopic, check_on_refused_config, new_topics, with_new_topics
 
 
 def cluster(**partitions: int) -> ClusterState:

@@ -33,15 +33,7 @@ _BOTH = pytest.mark.parametrize(
     ],
 )
 def test_passes_on_what_spark_knows(options: dict[str, Any] | None, expected: dict[str, str]) -> None:
-    """Known options come out as text, spelt as Spark and Kafka spell them."""
     assert check_source_options(options) == expected
-
-
-def test_the_sink_has_options_of_its_own() -> None:
-    """Properties of the producer belong to the sink, and only there."""
-    assert check_sink_options({"kafka.linger.ms": 5}) == {"kafka.linger.ms": "5"}
-    with pytest.raises(OptionError, match=r"source_options has no option 'kafka\.linger\.ms'"):
-        check_source_options({"kafka.linger.ms": 5})
 
 
 @pytest.mark.parametrize(
@@ -77,7 +69,6 @@ def test_a_typo_of_an_option_that_is_refused(given: str, meant: str, instead: st
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    """One try is enough to learn of every option, by name and by value."""
     wrong = {
         "colour": 1,
         "failOnDataLoss": False,
@@ -96,7 +87,6 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 @_BOTH
 @pytest.mark.parametrize("given", ["colour", None])
 def test_an_unknown_option_that_resembles_none_is_an_error_too(check: Check, parameter: str, given: Any) -> None:
-    """The message says how Kafka's own properties are given."""
     with refuses(OptionError, f"{parameter} has no option {given!r}", "start with 'kafka.'"):
         check({given: 1})
 
@@ -141,7 +131,6 @@ def test_an_unknown_option_that_resembles_none_is_an_error_too(check: Check, par
     ],
 )
 def test_refuses_what_spark_refuses_or_ignores_or_what_is_ours(check: Check, name: str, reason: str) -> None:
-    """Such an option is an error, however it is spelt, with the reason or the parameter to use instead."""
     for spelling in (name, name.upper()):
         with refuses(OptionError, f"must not set {spelling!r}", name, reason):
             check({spelling: "x"})
@@ -167,7 +156,6 @@ def test_an_option_given_twice_is_an_error() -> None:
 
 @pytest.mark.parametrize("value", [None, {"a": 1}, [1], (1,), {1}, b"5"], ids=repr)
 def test_refuses_a_value_that_is_no_text(value: object) -> None:
-    """Options are text or numbers; the message names option and value."""
     with refuses(OptionError, "source_options['groupIdPrefix'] must be text or a number", repr(value)):
         check_source_options({"groupIdPrefix": value})
 
@@ -175,7 +163,6 @@ def test_refuses_a_value_that_is_no_text(value: object) -> None:
 @_BOTH
 @pytest.mark.parametrize("options", ["minPartitions=5", ["minPartitions"]])
 def test_refuses_options_that_are_no_mapping(check: Check, parameter: str, options: Any) -> None:
-    """The message shows the form that is expected."""
     with pytest.raises(OptionError, match=f"{parameter} must be a mapping such as"):
         check(options)
 

@@ -50,12 +50,7 @@ def test_takes(check: Callable[[object, str], object], value: object, expected: 
     ("check", "error", "values"),
     [
         pytest.param(check_connection_id, InvalidInputError, ["", " ", None, 1], id="connection"),
-        pytest.param(
-            check_seconds,
-            OptionError,
-            _NO_SECONDS,
-            id="seconds",
-        ),
+        pytest.param(check_seconds, OptionError, _NO_SECONDS, id="seconds"),
         pytest.param(milliseconds, OptionError, [0, -1, True, "0", "five", None, float("inf")], id="milliseconds"),
         pytest.param(flag, OptionError, ["", "maybe", None, 2, 1.0, [], "2"], id="flag"),
         pytest.param(optional_integer, OptionError, ["0", "1.5", True, "9" * 5000, 0], id="optional-integer"),

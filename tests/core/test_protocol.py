@@ -8,13 +8,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import (
-    PROTOCOL_VERSION,
-    JobReport,
-    JobRequest,
-    RangeReport,
-    Transform,
-)
+from airflow_provider_kafka_spark.core.protocol import PROTOCOL_VERSION, JobReport, JobRequest, RangeReport, Transform
 from tests.core.job_requests import job_request
 from tests.core.refusals import refuses
 
@@ -61,7 +55,6 @@ def test_a_request_shows_no_secret() -> None:
 
 
 def test_the_ranges_of_a_request_are_ranges() -> None:
-    """What crossed as text is an algebra again on the other side."""
     assert _REQUEST.offset_ranges == OffsetRanges.parse(["orders:0:0:10", "orders:1:5:9"])
 
 
@@ -81,8 +74,8 @@ def test_knows_whether_records_may_be_dropped(transform: Transform, drops: bool)
 
 
 def test_counts_add_up_over_ranges() -> None:
-    """Totals are sums over the ranges, and a gap is an offset without a record."""
     assert (_REPORT.records_read, _REPORT.records_written) == (13, 12)
+    assert (_REPORT.delivered_before, _REPORT.duplicates, _REPORT.failed_tasks) == (0, 0, 0)
     assert [r.gaps for r in _REPORT.ranges] == [1, 0]
 
 
@@ -92,9 +85,7 @@ def _changed(message: JobRequest | JobReport, **changes: Any) -> str:
 
 @pytest.mark.parametrize("message", [pytest.param(_REQUEST, id="request"), pytest.param(_REPORT, id="report")])
 def test_refuses_what_the_other_side_cannot_mean(message: JobRequest | JobReport) -> None:
-    """A driver that runs other code must not guess, and an option that the other side does not know would be left out
-    in silence: the message says what both speak and what to do. The codec has the rules of all messages.
-    """
+    """An option that the other side does not know would be left out in silence. The codec has all rules."""
     kind, remedy = type(message), "let the operator send its own code"
     for version in (PROTOCOL_VERSION - 1, PROTOCOL_VERSION + 1, None):
         with refuses(ProtocolError, kind.__name__, f"version {PROTOCOL_VERSION}", f"got {version!r}", remedy):
@@ -115,7 +106,6 @@ def test_refuses_what_the_other_side_cannot_mean(message: JobRequest | JobReport
     ],
 )
 def test_an_unreadable_request_gives_away_no_secret(text: str) -> None:
-    """Neither the message nor a cause that a traceback would show repeats what is in the file."""
     with pytest.raises(ProtocolError) as error:
         JobRequest.from_json(text)
 
@@ -125,7 +115,6 @@ def test_an_unreadable_request_gives_away_no_secret(text: str) -> None:
 
 
 def test_what_is_left_out_is_the_safe_choice() -> None:
-    """A request that says no more than it must loses nothing, keeps the order, and is a first try."""
     request = JobRequest("r", "i", 1, "d", (), (), Transform(), {}, {}, "report.json")
 
     assert request.fail_on_data_loss
@@ -134,8 +123,3 @@ def test_what_is_left_out_is_the_safe_choice() -> None:
     assert request.transform.include_headers
     assert request.transform.has_provenance_headers
     assert not request.transform.preserve_partition
-
-
-def test_a_report_that_says_no_more_claims_nothing() -> None:
-    """No duplicates, no lost tasks and nothing delivered before, unless the job counted some."""
-    assert (_REPORT.delivered_before, _REPORT.duplicates, _REPORT.failed_tasks) == (0, 0, 0)

@@ -31,6 +31,8 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     with_slots,
 )
 
+_BEGIN, _CONTINUE, _READ_BACK = Decision.BEGIN, Decision.CONTINUE, Decision.READ_BACK
+_DELIVERED, _CARRY_OVER = Decision.DELIVERED, Decision.CARRY_OVER
 _OPENING, _OPEN, _FINISHED = (state.value for state in MarkState)
 _MARK = Mark(3, "other", "run", "key", _OPEN, groups=2)
 _BEGUN, _DONE = replace(_MARK, state=_OPENING), replace(_MARK, state=_FINISHED)
@@ -45,6 +47,8 @@ _SHORT = Claimant(
     proved_key="delivery-short",
 )  # fmt: skip
 _LONG = Mark(4, "other", "run", "delivery-long", _OPEN, groups=1, pieces=2)
+#: Those who come after the driver of the proof, with the plan that is open.
+_AFTER_PROOF = replace(_SHORT, number=6, key=_LONG.key, untrusted_until=4)
 _ANOTHER_RUN = replace(_RETRY, run_id="other run", may_have_delivered=False)
 
 
@@ -71,7 +75,6 @@ def test_a_mark_ends_with_its_json(end: str) -> None:
     ],
 )
 def test_what_is_no_mark_is_refused(text: str) -> None:
-    """Nothing is guessed from it."""
     with pytest.raises(ProtocolError, match="mark"):
         Mark.from_json(text)
 
@@ -79,72 +82,57 @@ def test_what_is_no_mark_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("mark", "claimant", "decision"),
     [
-        pytest.param(None, _FIRST, Decision.BEGIN, id="first"),
-        pytest.param(None, _RETRY, Decision.READ_BACK, id="retry-without-a-mark"),
-        pytest.param(_MARK, _RETRY, Decision.CONTINUE, id="open"),
-        pytest.param(_DONE, _RETRY, Decision.DELIVERED, id="finished"),
-        pytest.param(_BEGUN, _RETRY, Decision.READ_BACK, id="opening"),
-        pytest.param(_MARK, replace(_RETRY, key="other"), Decision.READ_BACK, id="open-under-another-key"),
-        pytest.param(_DONE, replace(_RETRY, key="other"), Decision.READ_BACK, id="finished-another-key"),
-        pytest.param(_MARK, replace(_RETRY, key="key-loss"), Decision.CONTINUE, id="a-loss-is-permitted-since"),
-        pytest.param(
-            replace(_MARK, key="key-loss"), _RETRY, Decision.READ_BACK, id="a-loss-was-permitted-and-is-not-any-more"
-        ),
+        pytest.param(None, _FIRST, _BEGIN, id="first"),
+        pytest.param(None, _RETRY, _READ_BACK, id="retry-without-a-mark"),
+        pytest.param(_MARK, _RETRY, _CONTINUE, id="open"),
+        pytest.param(_DONE, _RETRY, _DELIVERED, id="finished"),
+        pytest.param(_BEGUN, _RETRY, _READ_BACK, id="opening"),
+        pytest.param(_MARK, replace(_RETRY, key="other"), _READ_BACK, id="open-under-another-key"),
+        pytest.param(_DONE, replace(_RETRY, key="other"), _READ_BACK, id="finished-another-key"),
+        pytest.param(_MARK, replace(_RETRY, key="key-loss"), _CONTINUE, id="a-loss-is-permitted-since"),
+        pytest.param(replace(_MARK, key="key-loss"), _RETRY, _READ_BACK, id="a-loss-was-permitted-and-is-not-any-more"),
         pytest.param(
             replace(_LONG, key="delivery-long-loss"),
             replace(_SHORT, proved_key=""),
-            Decision.READ_BACK,
+            _READ_BACK,
             id="another-plan-under-which-a-loss-was-permitted",
         ),
         pytest.param(
             _LONG,
             replace(_SHORT, key="delivery-short-loss", proved_key=""),
-            Decision.CARRY_OVER,
+            _CARRY_OVER,
             id="another-plan-and-a-loss-is-permitted-since",
         ),
-        pytest.param(_MARK, replace(_RETRY, is_cut=True), Decision.READ_BACK, id="open-and-cut"),
-        pytest.param(_DONE, replace(_PROVED, is_cut=True), Decision.READ_BACK, id="proved-and-cut"),
-        pytest.param(_LONG, replace(_SHORT, is_cut=True), Decision.READ_BACK, id="another-plan-and-a-cut"),
-        pytest.param(_MARK, replace(_RETRY, untrusted_until=2), Decision.CONTINUE, id="trusted-again"),
-        pytest.param(_MARK, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="open-and-untrusted"),
-        pytest.param(_DONE, replace(_RETRY, untrusted_until=3), Decision.READ_BACK, id="finished-and-untrusted"),
-        pytest.param(_MARK, replace(_RETRY, may_have_delivered=False), Decision.CONTINUE, id="unknown-run"),
+        pytest.param(_MARK, replace(_RETRY, is_cut=True), _READ_BACK, id="open-and-cut"),
+        pytest.param(_DONE, replace(_PROVED, is_cut=True), _READ_BACK, id="proved-and-cut"),
+        pytest.param(_LONG, replace(_SHORT, is_cut=True), _READ_BACK, id="another-plan-and-a-cut"),
+        pytest.param(_MARK, replace(_RETRY, untrusted_until=2), _CONTINUE, id="trusted-again"),
+        pytest.param(_MARK, replace(_RETRY, untrusted_until=3), _READ_BACK, id="open-and-untrusted"),
+        pytest.param(_DONE, replace(_RETRY, untrusted_until=3), _READ_BACK, id="finished-and-untrusted"),
+        pytest.param(_MARK, replace(_RETRY, may_have_delivered=False), _CONTINUE, id="unknown-run"),
         pytest.param(
-            _MARK,
-            replace(_RETRY, key="other", may_have_delivered=False),
-            Decision.READ_BACK,
-            id="unknown-run-and-another-key",
+            _MARK, replace(_RETRY, key="other", may_have_delivered=False), _READ_BACK, id="unknown-run-and-another-key"
         ),
-        pytest.param(_MARK, _ANOTHER_RUN, Decision.BEGIN, id="another-run"),
+        pytest.param(_MARK, _ANOTHER_RUN, _BEGIN, id="another-run"),
+        pytest.param(_MARK, replace(_ANOTHER_RUN, may_have_delivered=True), _READ_BACK, id="another-run-and-a-retry"),
+        pytest.param(replace(_MARK, token="mine", number=4), _RETRY, _CONTINUE, id="own-mark"),
+        pytest.param(_DONE, _PROVED, _DELIVERED, id="proved-and-mapped-by-segments"),
+        pytest.param(_DONE, replace(_PROVED, carries=False), _READ_BACK, id="proved-with-headers"),
+        pytest.param(_BEGUN, _PROVED, _READ_BACK, id="written-again-since-the-proof"),
+        pytest.param(_DONE, replace(_PROVED, untrusted_until=4), _READ_BACK, id="a-bad-verdict-since"),
         pytest.param(
-            _MARK, replace(_ANOTHER_RUN, may_have_delivered=True), Decision.READ_BACK, id="another-run-and-a-retry"
+            _DONE, replace(_RETRY, reads_back=True), _READ_BACK, id="finished-and-the-target-tells-what-it-has"
         ),
-        pytest.param(replace(_MARK, token="mine", number=4), _RETRY, Decision.CONTINUE, id="own-mark"),
-        pytest.param(_DONE, _PROVED, Decision.DELIVERED, id="proved-and-mapped-by-segments"),
-        pytest.param(_DONE, replace(_PROVED, carries=False), Decision.READ_BACK, id="proved-with-headers"),
-        pytest.param(_BEGUN, _PROVED, Decision.READ_BACK, id="written-again-since-the-proof"),
-        pytest.param(_DONE, replace(_PROVED, untrusted_until=4), Decision.READ_BACK, id="a-bad-verdict-since"),
+        pytest.param(_LONG, _SHORT, _DELIVERED, id="proved-and-a-longer-plan-is-open"),
         pytest.param(
-            _DONE, replace(_RETRY, reads_back=True), Decision.READ_BACK, id="finished-and-the-target-tells-what-it-has"
+            _LONG, replace(_SHORT, untrusted_until=4), _READ_BACK, id="proved-and-the-longer-plan-is-untrusted"
         ),
-        pytest.param(_LONG, _SHORT, Decision.DELIVERED, id="proved-and-a-longer-plan-is-open"),
+        pytest.param(_LONG, replace(_SHORT, proved_key="delivery-other"), _CARRY_OVER, id="a-plan-that-is-not-proved"),
         pytest.param(
-            _LONG, replace(_SHORT, untrusted_until=4), Decision.READ_BACK, id="proved-and-the-longer-plan-is-untrusted"
-        ),
-        pytest.param(
-            _LONG, replace(_SHORT, proved_key="delivery-other"), Decision.CARRY_OVER, id="a-plan-that-is-not-proved"
+            _LONG, replace(_AFTER_PROOF, proved_until=4), _CONTINUE, id="left-open-by-the-driver-of-the-proof"
         ),
         pytest.param(
-            _LONG,
-            replace(_SHORT, number=6, key=_LONG.key, untrusted_until=4, proved_until=4),
-            Decision.CONTINUE,
-            id="left-open-by-the-driver-of-the-proof",
-        ),
-        pytest.param(
-            _LONG,
-            replace(_SHORT, number=6, key=_LONG.key, untrusted_until=4, proved_until=3),
-            Decision.READ_BACK,
-            id="open-and-untrusted-and-not-of-the-proof",
+            _LONG, replace(_AFTER_PROOF, proved_until=3), _READ_BACK, id="open-and-untrusted-and-not-of-the-proof"
         ),
     ],
 )
@@ -177,7 +165,6 @@ def test_a_late_driver_assumes_that_a_mark_has_expired(known: bool, now_ms: int,
     ],
 )
 def test_an_earlier_submission_does_not_get_the_run_back(mark: Mark, claimant: Claimant) -> None:
-    """Whatever state the run is in."""
     with pytest.raises(RunTakenOverError, match="submission 3 has had the run since"):
         decide(mark, claimant)
 
@@ -185,10 +172,10 @@ def test_an_earlier_submission_does_not_get_the_run_back(mark: Mark, claimant: C
 @pytest.mark.parametrize(
     ("decision", "slots", "expected"),
     [
-        pytest.param(Decision.CONTINUE, {"a": 0, "b": 5}, Decision.CONTINUE, id="all"),
-        pytest.param(Decision.CONTINUE, {"a": 0}, Decision.READ_BACK, id="one-is-missing"),
-        pytest.param(Decision.DELIVERED, {}, Decision.DELIVERED, id="removed-when-finished"),
-        pytest.param(Decision.READ_BACK, {"a": 0, "b": 5}, Decision.READ_BACK, id="read-back"),
+        pytest.param(_CONTINUE, {"a": 0, "b": 5}, _CONTINUE, id="all"),
+        pytest.param(_CONTINUE, {"a": 0}, _READ_BACK, id="one-is-missing"),
+        pytest.param(_DELIVERED, {}, _DELIVERED, id="removed-when-finished"),
+        pytest.param(_READ_BACK, {"a": 0, "b": 5}, _READ_BACK, id="read-back"),
     ],
 )
 def test_a_missing_slot_is_unknown(decision: Decision, slots: Mapping[str, int], expected: Decision) -> None:
@@ -219,24 +206,22 @@ def test_a_claim_of_what_was_proved_keeps_the_proof() -> None:
     claimed = claiming(mark, same, decide(mark, same))
 
     assert claimed == replace(mark, number=same.number, token=same.token)
-    assert decide(claimed, replace(same, key="delivery-two", number=5, token="next")) is Decision.CARRY_OVER
+    assert decide(claimed, replace(same, key="delivery-two", number=5, token="next")) is _CARRY_OVER
 
 
 @pytest.mark.parametrize(
     ("mark", "claimant", "decision", "only_counts", "expected"),
     [
-        pytest.param(None, _RETRY, Decision.READ_BACK, False, True, id="all-is-written-again"),
-        pytest.param(None, replace(_RETRY, reads_back=True), Decision.READ_BACK, False, False, id="the-target-tells"),
-        pytest.param(None, _FIRST, Decision.BEGIN, False, False, id="first"),
-        pytest.param(_REPEATS, _RETRY, Decision.BEGIN, False, False, id="nothing-was-delivered"),
-        pytest.param(_REPEATS, _RETRY, Decision.CONTINUE, False, True, id="the-mark-says-so"),
-        pytest.param(_MARK, _RETRY, Decision.CONTINUE, False, False, id="goes-on"),
-        pytest.param(_DONE, _PROVED, Decision.READ_BACK, True, False, id="proved"),
-        pytest.param(
-            None, replace(_PROVED, proved_repeats=True), Decision.READ_BACK, True, True, id="the-proof-says-so"
-        ),
-        pytest.param(_REPEATS, replace(_PROVED, carries=False), Decision.READ_BACK, True, True, id="so-does-the-mark"),
-        pytest.param(_LONG, replace(_SHORT, untrusted_until=4), Decision.READ_BACK, True, True, id="forgotten"),
+        pytest.param(None, _RETRY, _READ_BACK, False, True, id="all-is-written-again"),
+        pytest.param(None, replace(_RETRY, reads_back=True), _READ_BACK, False, False, id="the-target-tells"),
+        pytest.param(None, _FIRST, _BEGIN, False, False, id="first"),
+        pytest.param(_REPEATS, _RETRY, _BEGIN, False, False, id="nothing-was-delivered"),
+        pytest.param(_REPEATS, _RETRY, _CONTINUE, False, True, id="the-mark-says-so"),
+        pytest.param(_MARK, _RETRY, _CONTINUE, False, False, id="goes-on"),
+        pytest.param(_DONE, _PROVED, _READ_BACK, True, False, id="proved"),
+        pytest.param(None, replace(_PROVED, proved_repeats=True), _READ_BACK, True, True, id="the-proof-says-so"),
+        pytest.param(_REPEATS, replace(_PROVED, carries=False), _READ_BACK, True, True, id="so-does-the-mark"),
+        pytest.param(_LONG, replace(_SHORT, untrusted_until=4), _READ_BACK, True, True, id="forgotten"),
     ],
 )
 def test_what_may_have_been_written_twice_is_said(
@@ -253,8 +238,8 @@ def test_a_plan_that_is_left_open_stays_so() -> None:
     claimed = claiming(_LONG, _SHORT, decide(_LONG, _SHORT))
 
     assert claimed == replace(_LONG, number=5, token="mine")
-    assert leaves_mark(_LONG, _SHORT, Decision.DELIVERED)
-    assert not leaves_mark(_DONE, _PROVED, Decision.DELIVERED)
+    assert leaves_mark(_LONG, _SHORT, _DELIVERED)
+    assert not leaves_mark(_DONE, _PROVED, _DELIVERED)
     assert judged(claimed, 5, "run", proved=True, leaves=True) == claimed
     assert judged(claimed, 5, "run", proved=False, leaves=True).state == _OPENING
 
@@ -262,16 +247,16 @@ def test_a_plan_that_is_left_open_stays_so() -> None:
 @pytest.mark.parametrize(
     ("mark", "decision", "state"),
     [
-        pytest.param(None, Decision.READ_BACK, _OPENING, id="no-mark"),
-        pytest.param(_MARK, Decision.BEGIN, _OPENING, id="begin"),
-        pytest.param(_MARK, Decision.READ_BACK, _OPENING, id="read-back"),
-        pytest.param(_MARK, Decision.CONTINUE, _OPEN, id="continue"),
-        pytest.param(_DONE, Decision.DELIVERED, _FINISHED, id="delivered"),
+        pytest.param(None, _READ_BACK, _OPENING, id="no-mark"),
+        pytest.param(_MARK, _BEGIN, _OPENING, id="begin"),
+        pytest.param(_MARK, _READ_BACK, _OPENING, id="read-back"),
+        pytest.param(_MARK, _CONTINUE, _OPEN, id="continue"),
+        pytest.param(_DONE, _DELIVERED, _FINISHED, id="delivered"),
     ],
 )
 def test_a_claim_promises_no_more_than_is_so(mark: Mark | None, decision: Decision, state: str) -> None:
     """The driver may die next; what was open or finished under its key stays so."""
-    counts = (2, 1) if decision in (Decision.CONTINUE, Decision.DELIVERED) else (0, 1)
+    counts = (2, 1) if decision in (_CONTINUE, _DELIVERED) else (0, 1)
 
     assert claiming(mark, _RETRY, decision) == Mark(4, "mine", "run", "key", state, *counts)
 
@@ -286,7 +271,6 @@ def test_a_claim_promises_no_more_than_is_so(mark: Mark | None, decision: Decisi
     ],
 )
 def test_only_the_driver_of_the_mark_may_write(mark: Mark | None, expected: bool) -> None:
-    """No mark is the mark of nobody."""
     assert is_owner(mark, 3, "other") is expected
 
 
@@ -311,14 +295,10 @@ def test_a_worker_finishes_only_its_own_submission(mark: Mark | None, message: s
         judged(mark, 3, "run", proved=True)
 
 
-def test_the_highest_number_counts() -> None:
-    """Where several offsets of the group have a mark."""
+def test_the_highest_number_counts_and_of_one_submission_the_mark_that_promises_less() -> None:
+    """The worker may distrust a submission, and not know all places where it has its mark."""
     assert latest([]) is None
     assert latest([replace(_MARK, number=n) for n in (2, 9, 4)]) == replace(_MARK, number=9)
-
-
-def test_of_two_marks_of_one_submission_the_one_that_promises_less_counts() -> None:
-    """The worker may distrust a submission, and not know all places where it has its mark."""
     for marks in permutations([_BEGUN, _MARK, _DONE]):
         assert latest(marks) == _BEGUN
 

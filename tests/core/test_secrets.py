@@ -31,7 +31,6 @@ _PATTERNS = pytest.mark.parametrize("setting", ["spark.redaction.regex", "spark.
 
 @pytest.mark.parametrize("name", _SECRET)
 def test_what_goes_to_a_file_is_hidden_everywhere(name: str) -> None:
-    """From Spark's pages and event log, from its arguments, and from messages."""
     option = f"kafka.{name}"
     _, in_file = by_reference({option: "s3cret"}, "f", "sink")
 
@@ -46,7 +45,6 @@ def test_what_goes_to_a_file_is_hidden_everywhere(name: str) -> None:
 
 
 def test_a_password_in_an_address_is_secret() -> None:
-    """Whatever the name of the option."""
     assert is_secret("spark.jars.repositories", "https://ann:s3cret@host/maven")
     assert is_secret("spark.app.page", "http://host/?access_token=s3cret")
     assert not is_secret("spark.jars.repositories", "https://host:8443/maven")
@@ -87,7 +85,6 @@ def test_values_of_these_names_are_hidden_and_of_those_are_not(setting: str) -> 
 @pytest.mark.parametrize("value", ["http://me:hunter2@proxy:3128/", "-Dx=1 -Dy=https://u:p%21@h/x"])
 @_PATTERNS
 def test_a_value_with_a_password_in_a_url_is_hidden(setting: str, value: str) -> None:
-    """And an address without one is not."""
     assert re.search(REDACTION[setting], value)
     assert not re.search(REDACTION["spark.redaction.regex"], re.sub("//.*@", "//", value))
     assert not re.search(REDACTION["spark.redaction.regex"], "hdfs://namenode:8020/a@b")
@@ -152,7 +149,6 @@ def test_nothing_secret_is_shown(holder: object) -> None:
 
 @pytest.mark.parametrize("password", ["hunter2", 'hun"ter\\2', "a b;c", "päss"])
 def test_passwords_are_redacted(password: str) -> None:
-    """Neither the password, nor as it is quoted in the JAAS line, nor the line itself reaches a report."""
     options = translate("c", {**_EXTRA, "sasl.password": password}).spark_options()
     jaas = options["kafka.sasl.jaas.config"]
     quoted = jaas.split('password="')[1].removesuffix('";')
@@ -162,30 +158,26 @@ def test_passwords_are_redacted(password: str) -> None:
     assert text == "raw *** quoted *** line *** servers b:9092"
 
 
-def test_what_is_inside_of_secret_options_is_redacted() -> None:
-    """A client's secret in a JAAS line, and each line of a key."""
-    line = "MIG" + "x" * 61
-    options = {
-        "kafka.sasl.jaas.config": 'M required clientId="copier" clientSecret="s3cr\\"et";',
-        "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n",
-    }
-
-    assert redact(f'copier s3cr"et s3cr\\"et {line}', [options]) == "copier *** *** ***"
+_JAAS_LINE = 'M required clientId="copier" clientSecret="s3cr\\"et";'
+_KEY_LINE = "MIG" + "x" * 61
+_KEY = f"-----BEGIN PRIVATE KEY-----\n{_KEY_LINE}\n-----END PRIVATE KEY-----\n"
+_NESTED = {"sasl.jaas.config": 'x required username="u" password="abc";', "ssl.key.password": "abcdef"}
+_ADDRESS = {"sasl.oauthbearer.token.endpoint.url": "https://ann:s3cr%2Fet@id.example.com/token"}
 
 
-def test_a_secret_within_another_leaves_nothing_behind() -> None:
-    """The longer one goes first, whichever kind it is."""
-    options = {
-        "kafka.sasl.jaas.config": 'x required username="u" password="abc";',
-        "kafka.ssl.key.password": "abcdef",
-    }
-
-    assert redact("abcdef abc", [options]) == "*** ***"
-
-
-@pytest.mark.parametrize("password", ["", "a"])
-def test_a_password_of_one_letter_or_none_does_not_end_all_words(password: str) -> None:
-    assert redact("banana", [{"kafka.ssl.key.password": password}]) == "banana"
+@pytest.mark.parametrize(
+    ("options", "text", "shown"),
+    [
+        pytest.param({"sasl.jaas.config": _JAAS_LINE}, 'copier s3cr"et s3cr\\"et', "copier *** ***", id="in-a-jaas"),
+        pytest.param({"ssl.keystore.key": _KEY}, f"line {_KEY_LINE}", "line ***", id="each-line-of-a-key"),
+        pytest.param(_NESTED, "abcdef abc", "*** ***", id="one-within-another"),
+        pytest.param({"ssl.key.password": ""}, "banana", "banana", id="no-password"),
+        pytest.param({"ssl.key.password": "a"}, "banana", "banana", id="a-password-of-one-letter"),
+        pytest.param(_ADDRESS, "s3cr/et is wrong", "*** is wrong", id="in-an-address-and-quoted-without-it"),
+    ],
+)
+def test_what_is_inside_of_secret_options_is_redacted(options: dict[str, str], text: str, shown: str) -> None:
+    assert redact(text, [{f"kafka.{name}": value for name, value in options.items()}]) == shown
 
 
 @pytest.mark.parametrize(
@@ -208,10 +200,3 @@ def test_an_address_loses_its_secrets_only(url: str, shown: str) -> None:
     options = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.oauthbearer.token.endpoint.url": url}
 
     assert redact(f"no token from {url} for b:9092", [options]) == f"no token from {shown} for b:9092"
-
-
-def test_what_is_secret_in_an_address_is_redacted_as_it_is_meant_too() -> None:
-    """A message may quote it without the address."""
-    options = {"kafka.sasl.oauthbearer.token.endpoint.url": "https://ann:s3cr%2Fet@id.example.com/token"}
-
-    assert redact("s3cr/et is wrong", [options]) == "*** is wrong"

@@ -5,12 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.spans import (
-    MOST_UNGROUPED_RANGES,
-    SMALL_GAP_OFFSETS,
-    plan_spans,
-    tasks_of,
-)
+from airflow_provider_kafka_spark.core.spans import MOST_UNGROUPED_RANGES, SMALL_GAP_OFFSETS, plan_spans, tasks_of
 
 
 def _spaced(count: int, gap: int, size: int = 10, partition: int = 0) -> list[OffsetRange]:
@@ -49,7 +44,6 @@ def _many_ranges(draw: st.DrawFn) -> OffsetRanges:
     ],
 )
 def test_each_of_a_few_ranges_has_a_spark_partition_of_its_own(ranges: list[str], spans: list[str]) -> None:
-    """A handful of ranges is read as createRDD had it."""
     assert [span.format() for span in plan_spans(OffsetRanges.parse(ranges))] == spans
 
 
@@ -63,9 +57,7 @@ def test_each_of_a_few_ranges_has_a_spark_partition_of_its_own(ranges: list[str]
     ],
 )
 def test_many_close_ranges_are_read_by_one_task(count: int, gap: int, spans: int) -> None:
-    """Beyond the limit, close ranges share a task. A gap that costs more than a task is never read, and idle partitions
-    do not change how the others are read.
-    """
+    """A gap that costs more than a task is never read; idle partitions change nothing."""
     idle = [OffsetRange("idle", i, 0, 0) for i in range(50)]
 
     assert len(plan_spans(OffsetRanges([*_spaced(count, gap), *idle]))) == spans
@@ -74,7 +66,6 @@ def test_many_close_ranges_are_read_by_one_task(count: int, gap: int, spans: int
 @settings(max_examples=40)
 @given(_many_ranges())
 def test_spans_cover_all_ranges_and_nothing_but_small_gaps(ranges: OffsetRanges) -> None:
-    """Every offset that is wanted is read, once; what is read beside them lies in small gaps."""
     spans = plan_spans(ranges)
     covered = OffsetRanges(spans)
 
@@ -85,7 +76,6 @@ def test_spans_cover_all_ranges_and_nothing_but_small_gaps(ranges: OffsetRanges)
 @settings(max_examples=40)
 @given(_many_ranges(), st.integers(1, 12))
 def test_a_largest_size_cuts_and_never_merges(ranges: OffsetRanges, largest: int) -> None:
-    """With max_records_per_partition no task reads more offsets than that, and none reads a gap."""
     spans = plan_spans(ranges, largest)
 
     assert all(span.size <= largest for span in spans)
@@ -102,22 +92,17 @@ def _spans(count: int) -> list[OffsetRange]:
     [
         pytest.param(3, True, 2, id="few-in-order"),
         pytest.param(MOST_UNGROUPED_RANGES + 1, True, 2, id="many-in-order"),
-        pytest.param(3, False, 3, id="in-any-order"),
+        pytest.param(3, False, 3, id="few-in-any-order"),
+        pytest.param(MOST_UNGROUPED_RANGES + 1, False, MOST_UNGROUPED_RANGES + 1, id="many-in-any-order"),
         pytest.param(0, True, 0, id="none"),
     ],
 )
 def test_spans_of_a_partition_share_a_task_to_keep_their_order(count: int, preserve_order: bool, tasks: int) -> None:
-    """A span is a task of its own only where order does not matter."""
-    assert len(tasks_of(_spans(count), preserve_order=preserve_order)) == tasks
-
-
-@pytest.mark.parametrize("count", [3, MOST_UNGROUPED_RANGES + 1])
-@pytest.mark.parametrize("preserve_order", [True, False])
-def test_tasks_read_every_span_once_and_in_order(count: int, preserve_order: bool) -> None:
     """Whatever the order they are given in, a task reads one partition, from its smallest offset on."""
-    tasks = tasks_of(_spans(count), preserve_order=preserve_order)
+    found = tasks_of(_spans(count), preserve_order=preserve_order)
 
-    assert [span for task in tasks for span in task] == sorted(_spans(count))
-    assert all(len({(span.topic, span.partition) for span in task}) == 1 for task in tasks)
+    assert len(found) == tasks
+    assert [span for task in found for span in task] == sorted(_spans(count))
+    assert all(len({(span.topic, span.partition) for span in task}) == 1 for task in found)
     # Records of a partition keep the order of the source unless ``preserve_order=False``.
-    assert not preserve_order or tasks_of(_spans(count)) == tasks
+    assert not preserve_order or tasks_of(_spans(count)) == found

@@ -25,7 +25,7 @@ def event(extra: dict[str, Any], *, hours_ago: float = 1, **fields: Any) -> dict
     """The asset event of a run."""
     moment = NOW - timedelta(hours=hours_ago)
     extra = {**extra, "started_at": moment.isoformat()} if "started_at" in extra else extra
-    return {"extra": extra, "timestamp": moment.isoformat(), **fields}
+    return {"extra": extra, "timestamp": moment.isoformat(), "source_task_id": "copy", **fields}
 
 
 def task(run: str, state: str, store: dict[str, Any], *, hours_ago: float = 1, **where: str) -> dict[str, Any]:

@@ -137,10 +137,15 @@ def test_a_task_without_known_targets_is_drawn_with_the_targets_of_its_source(en
         pytest.param({**ledger("r", []), "version": 2}, id="newer-version"),
         pytest.param({**ledger("r", []), "offset_ranges": ["x"]}, id="unreadable"),
         pytest.param({**ledger("r", []), "offset_ranges": 7}, id="another-type"),
+        pytest.param({**ledger("r", ["orders:0:0:9"]), "from_rest_api": True}, id="made-by-the-api"),
     ],
 )
 def test_what_another_maker_wrote_is_skipped(engine: Chromium, extra: object) -> None:
-    assert _run(engine, "return m.entriesOfEvent(a)", {"extra": extra}) == []
+    assert _run(engine, "return m.entriesOfEvent(a)", {"extra": extra, "source_task_id": "copy"}) == []
+
+
+def test_an_event_that_no_task_has_made_is_skipped(engine: Chromium) -> None:
+    assert _run(engine, "return m.entriesOfEvent(a)", event(ledger("r", ["orders:0:0:9"]), source_task_id=None)) == []
 
 
 def test_a_function_that_called_several_operators_has_an_entry_of_each(engine: Chromium) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from airflow_provider_kafka_spark.coverage_page.plugin import CoveragePagePlugin
+from airflow_provider_kafka_spark.coverage_page.static_site import StaticSite
 
 
 class _Site:
@@ -59,6 +61,21 @@ def test_nothing_else_is_served(site: _Site, name: str) -> None:
 def test_nothing_is_written(site: _Site) -> None:
     assert site.request("POST", "index.html").status_code == 405
     assert site.request("HEAD", "index.html").content == b""
+
+
+def test_a_websocket_is_closed() -> None:
+    """Left without an answer, it is an error in the server's log."""
+    sent = list[Any]()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(StaticSite()({"type": "websocket", "path": "/kafka-coverage/"}, receive, send))
+
+    assert sent == [{"type": "websocket.close"}]
 
 
 def test_every_file_of_the_page_is_served_and_no_script_is_inline(site: _Site) -> None:

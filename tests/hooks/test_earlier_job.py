@@ -140,9 +140,8 @@ def test_a_worker_that_cannot_ask(connection: Callable[..., None], monkeypatch: 
         monkeypatch.delenv(variable, raising=False)
     connection("spark_default", conn_type="spark", host="yarn")
 
-    with pytest.raises(
-        EarlierJobUnknownError, match=r"'yarn_resourcemanager_webapp_address' in the Extra of connection"
-    ):
+    words = "'yarn_resourcemanager_webapp_address' in the Extra of connection"
+    with pytest.raises(EarlierJobUnknownError, match=words):
         SparkJobHook().wait_for_earlier(ID)
 
 

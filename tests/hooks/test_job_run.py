@@ -136,11 +136,10 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
         emit(JobProgress(1, 2, 3.0))
         """
     )
-    events: list[JobEvent] = []
-
-    killed_at_progress(events, "application " + OURS)
-
-    assert events == [JobStarted(OURS, f"{NOBODY}/cluster/app/{OURS}"), JobProgress(1, 2, 3.0)]
+    assert killed_at_progress("application " + OURS) == [
+        JobStarted(OURS, f"{NOBODY}/cluster/app/{OURS}"),
+        JobProgress(1, 2, 3.0),
+    ]
     log = capsys.readouterr().out
     assert f"YARN kill request for {OURS}" in log
     assert f"YARN kill request for {FOREIGN}" not in log
@@ -152,16 +151,12 @@ def test_a_page_of_yarn_that_is_no_web_address_is_no_link(driver: Driver, connec
         print("INFO YarnClientImpl: Submitted application {OURS}", flush=True)
         emit(JobProgress(1, 2, 3.0))
     """)
-    events: list[JobEvent] = []
-
-    killed_at_progress(events)
-
-    assert events == [JobStarted(OURS, None), JobProgress(1, 2, 3.0)]
+    assert killed_at_progress() == [JobStarted(OURS, None), JobProgress(1, 2, 3.0)]
 
 
-def killed_at_progress(events: list[JobEvent], application: str | None = None) -> None:
-    """Run a job, and kill the task at the first event of progress."""
-    hook = SparkJobHook()
+def killed_at_progress(application: str | None = None) -> list[JobEvent]:
+    """Run a job, and kill the task at the first event of progress: the events until then."""
+    hook, events = SparkJobHook(), list[JobEvent]()
 
     def kill(event: JobEvent) -> None:
         events.append(event)
@@ -171,6 +166,7 @@ def killed_at_progress(events: list[JobEvent], application: str | None = None) -
     with pytest.raises(JobKilledError, match=application) as raised:
         run(kill, hook)
     assert "it had read 50%: 1 of at most 2 records" in str(raised.value)
+    return events
 
 
 @pytest.mark.parametrize("mode", ["cluster", "client"])
@@ -190,7 +186,7 @@ def test_on_kubernetes_a_kill_ends_no_foreign_pod(
         """
     )
 
-    killed_at_progress([])
+    killed_at_progress()
 
     assert len(set(deleted)) == (mode == "cluster")
     assert all(name.startswith(f"kafka-spark-{REQUEST.run_id}-") for name in deleted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -35,12 +34,6 @@ def local_spark(connection: Connection) -> None:
     connection("spark_default", conn_type="spark", host="local[2]")
 
 
-@pytest.mark.parametrize(("key", "value"), [("spark.submit.deployMode", "cluster"), ("spark.master", "yarn")])
-def test_conf_that_would_send_the_job_elsewhere(key: str, value: str) -> None:
-    """It would be asked for, and stopped, where it is not."""
-    fails(SparkJobHook(submit_options={"conf": {key: value}}), OptionError, f"conf must not set {key}=", "Set it there")
-
-
 def fails(hook: SparkJobHook, kind: type[KafkaSparkError], *says: str) -> None:
     """Check that the hook raises a non-retriable error with all these fragments in its message."""
     with pytest.raises(kind) as raised:
@@ -58,18 +51,43 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fails(SparkJobHook(), JavaNotFoundError, "Java 17 or newer", str(tmp_path), "Install one")
 
 
-def test_no_spark_submit(connection: Connection) -> None:
-    """The binary that the connection names must be there, as the one that the operator names."""
-    connection("spark_default", conn_type="spark", host="local", extra={"spark-binary": "spark3-submit"})
+_CLUSTER = {"extra": {"deploy-mode": "cluster"}}
+_WAITS = "spark.yarn.submit.waitAppCompletion"
+Refusal = tuple[dict[str, Any], dict[str, Any], type[KafkaSparkError], list[str]]
+#: By fields of the connection, and by submit options.
+_REFUSED: dict[str, Refusal] = {
+    "conf-has-the-mode": ({}, {"spark.submit.deployMode": "cluster"}, OptionError,
+        ["conf must not set spark.submit.deployMode=", "Set it there"]),
+    "conf-has-the-master": ({}, {"spark.master": "yarn"}, OptionError,
+        ["conf must not set spark.master=", "Set it there"]),
+    # The report would be looked for while the job still runs.
+    "spark-submit-leaves-early": ({}, {_WAITS: False}, OptionError,
+        [f"must not set {_WAITS}=false", "yarn_track_via_rm_api=True"]),
+    "no-spark-submit": ({"extra": {"spark-binary": "spark3-submit"}}, {}, SparkSubmitNotFoundError,
+        ["'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]"]),
+    "no-report-location": ({"host": "yarn", **_CLUSTER}, {}, ReportLocationError,
+        ["report_location", "got none", "'spark_default'", "s3a://"]),
+    "cluster-mode-on-standalone": ({"host": "master", "port": 7077, **_CLUSTER}, {}, OptionError,
+        ["not for a standalone cluster", "'spark://master:7077'", "use 'client'"]),
+    "extra-is-no-object": ({"extra": "[1, 2]"}, {}, ConnectionConfigError, ["'spark_default'", "a JSON object"]),
+    "connector-is-no-text": ({"extra": {"kafka-connector": 5}}, {}, ConnectionConfigError,
+        ["'spark_default'", "a text for 'kafka-connector'; got a int"]),
+    "connector-by-coordinates": ({"extra": {"kafka-connector": "evil:evil:1.0"}}, {}, ConnectionConfigError,
+        ["'spark_default'", "must be a folder or glob of jars"]),
+    "connector-as-of-spark": ({"extra": {"kafka-connector": "org.apache.spark:evil:1"}}, {}, ConnectionConfigError,
+        ["'spark_default'", "must be a folder or glob of jars"]),
+    # It was taken as client mode.
+    "another-deploy-mode": ({"extra": {"deploy-mode": "Cluster"}}, {}, ConnectionConfigError,
+        ["'spark_default'", "'client' or 'cluster'"]),
+}  # fmt: skip
 
-    fails(SparkJobHook(), SparkSubmitNotFoundError, "'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]")
 
+@pytest.mark.parametrize("refusal", _REFUSED.values(), ids=_REFUSED)
+def test_what_cannot_be_submitted(connection: Connection, refusal: Refusal) -> None:
+    fields, conf, kind, says = refusal
+    connection("spark_default", **{"conn_type": "spark", "host": "local[2]", **fields})
 
-def test_cluster_mode_without_report_location(connection: Connection) -> None:
-    """In cluster mode the report needs a place that both sides reach, and the message gives an example."""
-    connection("spark_default", conn_type="spark", host="yarn", extra={"deploy-mode": "cluster"})
-
-    fails(SparkJobHook(), ReportLocationError, "report_location", "got none", "'spark_default'", "s3a://")
+    fails(SparkJobHook(submit_options={"conf": conf}), kind, *says)
 
 
 @pytest.mark.parametrize(
@@ -94,20 +112,11 @@ def test_conf_that_would_write_twice(key: str, value: Any) -> None:
         fails(SparkJobHook(submit_options=conf), OptionError, "Leave it out")
 
 
-def test_conf_by_which_spark_submit_leaves_early() -> None:
-    """The report would be looked for while the job still runs."""
-    key, follows = "spark.yarn.submit.waitAppCompletion", "yarn_track_via_rm_api"
-    fails(
-        SparkJobHook(submit_options={"conf": {key: False}}), OptionError, f"must not set {key}=false", f"{follows}=True"
-    )
-    SparkJobHook(submit_options={"conf": {key: False}, follows: True}).check()
-
-
 @pytest.mark.parametrize(
     ("master", "options", "wait_conf"),
     [
         ("yarn", {}, {}),
-        ("yarn", {"deploy_mode": "cluster"}, {"spark.yarn.submit.waitAppCompletion": "true"}),
+        ("yarn", {"deploy_mode": "cluster"}, {_WAITS: "true"}),
         ("yarn", {"deploy_mode": "cluster", "yarn_track_via_rm_api": True}, {}),
         ("k8s://https://api:443", {"deploy_mode": "cluster"}, {}),
     ],
@@ -120,12 +129,6 @@ def test_spark_submit_stays_until_the_end(
     assert SparkJobHook(submit_options=options).cluster.deployment.wait_conf(options) == wait_conf
 
 
-def test_cluster_mode_on_a_standalone_cluster(connection: Connection) -> None:
-    """Spark takes no Python application there."""
-    connection("spark_default", conn_type="spark", host="master", port=7077, extra={"deploy-mode": "cluster"})
-    fails(SparkJobHook(), OptionError, "not for a standalone cluster", "'spark://master:7077'", "use 'client'")
-
-
 def test_kubernetes_without_its_client(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kubernetes' own provider is not needed; the Spark provider alone would demand it."""
     monkeypatch.setattr(spark_cluster, "find_spec", lambda _: None)
@@ -134,9 +137,8 @@ def test_kubernetes_without_its_client(connection: Connection, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
-def test_a_secret_among_the_drivers_java_options_is_refused(connection: Callable[..., None], name: str) -> None:
+def test_a_secret_among_the_drivers_java_options_is_refused(name: str) -> None:
     """They are arguments of a JVM on the worker, which all its users can read. A file of options is none."""
-    connection("spark_default", conn_type="spark", host="local[2]")
 
     def hook(options: str) -> SparkJobHook:
         return SparkJobHook(submit_options={"conf": {name: options}})
@@ -149,12 +151,14 @@ def test_a_secret_among_the_drivers_java_options_is_refused(connection: Callable
 
 
 def test_what_is_no_fault(connection: Connection) -> None:
-    """What we set anyway may be in the conf, a conf of other things is the author's own, ``provided`` fetches nothing,
-    and the connection may name the place of reports for all its tasks.
+    """What we set anyway may be in the conf, a conf of other things is the author's own, the Spark provider may follow
+    the job, ``provided`` fetches nothing, and the connection may name the place of reports for all its tasks.
     """
     SparkJobHook(
         submit_options={"conf": {"spark.task.maxFailures": 1, "spark.speculation": False, "a.b": None}}
     ).check()
+    stays = {"conf": {_WAITS: False}, "yarn_track_via_rm_api": True}
+    SparkJobHook(submit_options=stays).check()
     SparkJobHook(kafka_connector="provided").check()
     extra = {"deploy-mode": "cluster", "report-location": "file:///reports"}
     connection("spark_default", conn_type="spark", host="yarn", extra=extra)
@@ -252,38 +256,18 @@ def test_the_page_of_an_application_that_has_ended(
 
 
 @pytest.mark.parametrize(
-    ("address", "words"),
+    ("address", "shown"),
     [
-        *(
-            (address, ["http or https address", repr(address)])
-            for address in ("javascript:alert(1)", "ftp://h", "http://a b")
-        ),
-        ("http://ann:hunter2@history", ["'http://***@history'"]),
+        *((address, repr(address)) for address in ("javascript:alert(1)", "ftp://h", "http://a b")),
+        ("http://ann:hunter2@history", "'http://***@history'"),
     ],
 )
-def test_a_history_server_that_is_no_web_address(connection: Connection, address: str, words: list[str]) -> None:
+def test_a_history_server_that_is_no_web_address(connection: Connection, address: str, shown: str) -> None:
     """It would be a link in Airflow's UI; a password is shown neither as a link nor in the error."""
     connection("spark_default", conn_type="spark", host="local[2]", extra={"history-server": address})
     hook = SparkJobHook(submit_options={"conf": {_LOG: "true"}})
 
-    fails(hook, ConnectionConfigError, "'history-server'", "'spark_default'", *words)
-
-
-@pytest.mark.parametrize(
-    ("extra", "says"),
-    [
-        ([1, 2], "a JSON object"),
-        ({"kafka-connector": 5}, "a text for 'kafka-connector'; got a int"),
-        ({"kafka-connector": "evil:evil:1.0"}, "must be a folder or glob of jars"),
-        ({"kafka-connector": "org.apache.spark:evil:1"}, "must be a folder or glob of jars"),
-        ({"deploy-mode": "Cluster"}, "'client' or 'cluster'"),
-    ],
-)
-def test_an_extra_that_is_not_understood(connection: Connection, extra: object, says: str) -> None:
-    """Another deploy mode was taken as client mode."""
-    connection("spark_default", conn_type="spark", host="local[2]", extra=json.dumps(extra))
-
-    fails(SparkJobHook(), ConnectionConfigError, "'spark_default'", says)
+    fails(hook, ConnectionConfigError, "'history-server'", "'spark_default'", shown)
 
 
 class Storage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -74,10 +76,11 @@ class Pair:
         """A further try, which would find by the target's records what the first one has delivered."""
         return self.copy(until, **{"is_retry": True, "audit_from": {self.target: {"0": 0}}, **options})
 
-    def refuse_large(self) -> None:
+    def refused(self, run: Callable[[], object], match: str | None = None) -> None:
+        """A try that the target ends at the first large record, which it takes from then on."""
         self.broker.alter_topic(self.target, REFUSES_LARGE)
-
-    def take_large(self) -> None:
+        with pytest.raises(TargetError, match=match):
+            run()
         self.broker.alter_topic(self.target, TAKES_LARGE)
 
     def recreate_target(self) -> None:
@@ -87,6 +90,10 @@ class Pair:
     def values(self) -> list[bytes | None]:
         """What a reader of committed records sees in the target."""
         return values(self.broker, self.target)
+
+    def assert_each_once(self) -> None:
+        """The target has what a reader of committed records sees in the source, in any order."""
+        assert Counter(self.values()) == Counter(values(self.broker, self.source))
 
 
 @pytest.fixture

@@ -17,9 +17,25 @@ from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark
-from tests.jobs.conftest import Copy
+from tests.jobs.conftest import Copy, Pair
+from tests.jobs.runs import REFUSES_LARGE, numbered
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+#: That of ``run_copy``.
+_RUN_ID = "0123456789abcdef"
+
+
+def provenance(broker: KafkaBroker, target: str) -> list[Provenance]:
+    """Where each record of a topic says that it came from."""
+    return [Provenance.parse(r.headers[-1][1] or b"") for r in broker.consume(target) if r.headers]
+
+
+def places(ranges: list[str]) -> list[tuple[str, int, int]]:
+    """Topic, partition and offset of all that the ranges hold."""
+    return [
+        (r.topic, r.partition, at) for r in OffsetRanges.parse(ranges) for at in range(r.from_offset, r.until_offset)
+    ]
 
 
 def content(record: Record) -> tuple[object, ...]:
@@ -36,13 +52,7 @@ def content(record: Record) -> tuple[object, ...]:
         pytest.param({"columns": {"headers": "headers", "value": "value"}}, id="by-sql-that-makes-headers"),
     ],
 )
-def test_copies_byte_for_byte(
-    kafka_broker: KafkaBroker,
-    topic: TopicFactory,
-    run_copy: Copy,
-    monkeypatch: pytest.MonkeyPatch,
-    expressions: dict[str, object],
-) -> None:
+def test_copies_byte_for_byte(pair: Pair, monkeypatch: pytest.MonkeyPatch, expressions: dict[str, object]) -> None:
     """Keys, values, tombstones, header order, duplicate header keys and null header values arrive as they were. Without
     expressions no SQL session is asked for: it costs a small replay more than the copy.
     """
@@ -53,7 +63,6 @@ def test_copies_byte_for_byte(
         return session.fget(spark)
 
     monkeypatch.setattr(SparkApplication, "session", property(ask))
-    source, target = topic(suffix="source"), topic(suffix="target")
     records = [
         Record(b"k", b"v", (("a", b"1"), ("b", b"2"), ("a", b"3"))),
         Record(b"tombstone", None, (("a", None),)),
@@ -61,13 +70,13 @@ def test_copies_byte_for_byte(
         Record(b"", b"", (("", b""), ("empty", b""))),
         Record("schlüssel".encode(), "wert ✓".encode(), (("kopf ✓", b"wert"),)),
     ]
-    kafka_broker.produce(source, records)
+    pair.fill(records)
 
-    report = run_copy([f"{source}:0:0:5"], topic=target, **expressions)
+    report = pair.copy(5, **expressions)
 
-    assert [content(r) for r in kafka_broker.consume(target)] == [content(r) for r in records]
+    assert [content(r) for r in pair.broker.consume(pair.target)] == [content(r) for r in records]
     assert (report.records_read, report.records_written) == (5, 5)
-    assert report.target_ranges == (OffsetRange(target, 0, 0, 5),)
+    assert report.target_ranges == (OffsetRange(pair.target, 0, 0, 5),)
     assert bool(asked) == bool(expressions)
 
 
@@ -80,9 +89,8 @@ def test_says_where_each_record_came_from(kafka_broker: KafkaBroker, topic: Topi
 
     run_copy([f"{source}:1:1:3"], run_id="feedc0de00000000", topic=target)
 
-    headers = [r.headers for r in kafka_broker.consume(target)]
-    assert [h[0] for h in headers] == [("a", b"1")] * 2
-    assert [Provenance.parse(h[-1][1] or b"") for h in headers] == [
+    assert [r.headers[0] for r in kafka_broker.consume(target)] == [("a", b"1")] * 2
+    assert provenance(kafka_broker, target) == [
         Provenance("feedc0de00000000", source, 1, offset, 1_700_000_000_123) for offset in (1, 2)
     ]
 
@@ -96,18 +104,10 @@ def test_reads_exactly_the_ranges(kafka_broker: KafkaBroker, topic: TopicFactory
 
     report = run_copy(ranges, topic=target)
 
-    came_from = {
-        (p.topic, p.partition, p.offset)
-        for r in kafka_broker.consume(target)
-        for p in [Provenance.parse(r.headers[-1][1] or b"")]
-    }
-    assert came_from == {
-        (t, int(p), offset)
-        for t, p, start, end in (r.rsplit(":", 3) for r in ranges)
-        for offset in range(int(start), int(end))
-    }
-    counts = {r.offset_range.format(): r.records_written for r in report.ranges}
-    assert counts == {r: int(r.split(":")[-1]) - int(r.split(":")[-2]) for r in ranges}
+    came_from = sorted((p.topic, p.partition, p.offset) for p in provenance(kafka_broker, target))
+    assert came_from == sorted(places(ranges))
+    counts = {r.offset_range: r.records_written for r in report.ranges}
+    assert counts == {r: r.size for r in OffsetRanges.parse(ranges)}
 
 
 def test_reads_many_small_ranges_in_order(
@@ -128,13 +128,7 @@ def test_reads_many_small_ranges_in_order(
     title = "DAG hourly, task copy, DAG run manual__1"
     report = run_copy(ranges, topic=target, spans=spans, preserve_partition=True, title=title)
 
-    copied = [Provenance.parse(r.headers[-1][1] or b"") for r in kafka_broker.consume(target)]
-    expected = [
-        (int(p), offset)
-        for _, p, start, end in (r.rsplit(":", 3) for r in ranges)
-        for offset in range(int(start), int(end))
-    ]
-    assert [(p.partition, p.offset) for p in copied] == expected
+    assert [(p.topic, p.partition, p.offset) for p in provenance(kafka_broker, target)] == places(ranges)
     assert sum(r.records_written == r.offset_range.size for r in report.ranges) == 500
     jobs = in_process_spark.spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     descriptions = [jobs.apply(n).description() for n in range(jobs.size())]
@@ -179,20 +173,12 @@ def test_expressions_between_gaps(
     assert sum(r.records_skipped for r in report.ranges) == 22 - len(kept)
 
 
-def test_batches_are_passed_on_whatever_the_group_protocol(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_batches_are_passed_on_whatever_the_group_protocol(pair: Pair) -> None:
     """No consumer joins a group, and the writer knows the fetches of the classic consumer alone."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, [Record(value=b"%d" % i) for i in range(40)])
+    pair.fill(numbered(40))
+    protocol = {"kafka.group.protocol": "consumer"}
 
-    report = run_copy(
-        [f"{source}:0:0:40"],
-        topic=target,
-        provenance=None,
-        preserve_partition=True,
-        source_options={"kafka.group.protocol": "consumer"},
-    )
+    report = pair.copy(40, provenance=None, preserve_partition=True, source_options=protocol)
 
     assert (report.records_written, report.batches_passed > 0) == (40, True)
 
@@ -219,33 +205,29 @@ def test_without_the_rdd_a_lost_order_between_spans_is_in_the_report(
     assert "Within each range the records are in order, between the ranges of a partition they may not be" in warning
 
 
-def test_counts_compacted_offsets_as_gaps(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+def test_counts_compacted_offsets_as_gaps(pair: Pair) -> None:
     """Aborted records are not copied; they and the transaction markers are gaps, not losses. All headers can be left
     out.
     """
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce_transaction(source, [Record(value=b"kept", headers=(("a", b"1"),)) for _ in range(10)])
-    kafka_broker.produce_transaction(source, [Record(value=b"aborted") for _ in range(10)], commit=False)
-    kafka_broker.produce(source, [Record(value=b"kept")])
-    ((_, end),) = kafka_broker.offsets(source).values()
+    pair.broker.produce_transaction(pair.source, [Record(value=b"kept", headers=(("a", b"1"),)) for _ in range(10)])
+    pair.broker.produce_transaction(pair.source, [Record(value=b"aborted") for _ in range(10)], commit=False)
+    pair.fill([Record(value=b"kept")])
+    ((_, end),) = pair.broker.offsets(pair.source).values()
 
-    report = run_copy([f"{source}:0:0:{end}"], topic=target, include_headers=False, provenance=None)
+    report = pair.copy(end, include_headers=False, provenance=None)
 
-    assert [(r.value, r.headers) for r in kafka_broker.consume(target)] == [(b"kept", ())] * 11
+    assert [(r.value, r.headers) for r in pair.broker.consume(pair.target)] == [(b"kept", ())] * 11
     assert (report.records_read, report.ranges[0].gaps) == (11, end - 11)
 
 
-def test_refuses_a_bad_expression_before_writing(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_refuses_a_bad_expression_before_writing(pair: Pair) -> None:
     """What is refused, and why, is in ``test_expressions.py``."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, [Record(b"k", b"v")])
+    pair.fill(numbered(1))
 
     with pytest.raises(ExpressionError, match="where='amount > 3' does not compile"):
-        run_copy([f"{source}:0:0:1"], topic=target, where="amount > 3")
+        pair.copy(1, where="amount > 3")
 
-    assert kafka_broker.consume(target) == []
+    assert pair.values() == []
 
 
 @pytest.mark.long
@@ -308,14 +290,8 @@ def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: T
 
     report = run_copy(ranges, topic=target, is_retry=True, audit_from={target: {"0": 0, "1": 0, "2": 0}})
 
-    ours = [
-        (p.partition, p.offset)
-        for r in kafka_broker.consume(target)
-        if r.headers
-        for p in [Provenance.parse(r.headers[-1][1] or b"")]
-        if p.run_id == "0123456789abcdef"
-    ]
-    assert sorted(ours) == [(partition, offset) for partition in (0, 1) for offset in range(50)]
+    ours = [(p.topic, p.partition, p.offset) for p in provenance(kafka_broker, target) if p.run_id == _RUN_ID]
+    assert sorted(ours) == places(ranges)
     assert (report.delivered_before, report.records_written, report.duplicates) == (26, 100, 0)
     held = {record.partition: record.offset for record in kafka_broker.consume(target)}
     ends = {r.partition: r.until_offset for r in report.target_ranges}
@@ -323,27 +299,22 @@ def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: T
     assert all(ends[partition] > (last or 0) for partition, last in held.items())
 
 
-def test_a_record_cannot_pass_another_off_as_delivered(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_a_record_cannot_pass_another_off_as_delivered(pair: Pair) -> None:
     """A source record has a header like ours that names another record: a retry does not leave that one out, and the
     copy has only the writer's own. What another writer to the target puts into such a header makes no retry fail.
     """
-    source, target = topic(suffix="source"), topic(suffix="target")
-    forged = Provenance("0123456789abcdef", source, 0, 3, 1_700_000_000_000).format()
-    headers = ((PROVENANCE_HEADER, forged),)
-    kafka_broker.produce(source, [Record(value=b"%d" % i, headers=() if i else headers) for i in range(4)])
-    run_copy([f"{source}:0:0:2"], topic=target)
-    run = "0123456789abcdef|"
+    source = pair.source
+    forged = ((PROVENANCE_HEADER, Provenance(_RUN_ID, source, 0, 3, 1_700_000_000_000).format()),)
+    pair.fill([Record(value=b"%d" % i, headers=() if i else forged) for i in range(4)])
+    pair.copy(2)
     tails = ["", f"{source}|0", f"{source}|x|0|1", f"{source}|0|0.5|1", f"{source}|-1|0|1", "|0|0|1", "\ufffd|0|0|1"]
-    tails += [f"{source}\n|0|0|1"]
-    tails += [f"{source}|0|{offset}|1" for offset in (-5, 2**63 - 1, 10**20)]
-    others = [Record(value=b"other", headers=((PROVENANCE_HEADER, f"{run}{tail}".encode()),)) for tail in tails]
-    kafka_broker.produce(target, [Record(value=b"other", headers=((PROVENANCE_HEADER, None),)), *others])
+    tails += [f"{source}\n|0|0|1", *(f"{source}|0|{offset}|1" for offset in (-5, 2**63 - 1, 10**20))]
+    headers = [None, *(f"{_RUN_ID}|{tail}".encode() for tail in tails)]
+    pair.broker.produce(pair.target, [Record(value=b"other", headers=((PROVENANCE_HEADER, h),)) for h in headers])
 
-    report = run_copy([f"{source}:0:0:4"], topic=target, is_retry=True, audit_from={target: {"0": 0}})
+    report = pair.retry(4)
 
-    copies = [r for r in kafka_broker.consume(target) if r.value != b"other"]
+    copies = [r for r in pair.broker.consume(pair.target) if r.value != b"other"]
     assert [r.value for r in copies] == [b"0", b"1", b"2", b"3"]
     assert [name for name, _ in copies[0].headers] == [PROVENANCE_HEADER]
     assert [Provenance.parse(r.headers[-1][1] or b"").offset for r in copies] == [0, 1, 2, 3]
@@ -367,17 +338,14 @@ def test_an_audit_by_time_finds_deliveries_of_a_topic_expression(
     assert (report.delivered_before, report.target_topics) == (7, tuple(sorted((even, odd))))
 
 
-def test_drops_records_outside_of_an_exact_window(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_drops_records_outside_of_an_exact_window(pair: Pair) -> None:
     """With an exact window the record's own timestamp decides, half-open."""
-    source, target = topic(suffix="source"), topic(suffix="target")
     start = 1_700_000_000_000
-    kafka_broker.produce(source, [Record(value=b"%d" % i, timestamp=start + i) for i in (0, 5, 1, 9, 2)])
+    pair.fill([Record(value=b"%d" % i, timestamp=start + i) for i in (0, 5, 1, 9, 2)])
 
-    run_copy([f"{source}:0:0:5"], topic=target, window_start_ms=start + 1, window_end_ms=start + 9)
+    pair.copy(5, window_start_ms=start + 1, window_end_ms=start + 9)
 
-    assert [r.value for r in kafka_broker.consume(target)] == [b"5", b"1", b"2"]
+    assert pair.values() == [b"5", b"1", b"2"]
 
 
 def test_a_record_that_the_target_refuses_is_not_lost_in_silence(
@@ -398,32 +366,27 @@ def test_a_record_that_the_target_refuses_is_not_lost_in_silence(
     )
 
 
-def test_a_record_that_only_another_codec_makes_small_enough(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_a_record_that_only_another_codec_makes_small_enough(pair: Pair) -> None:
     """Its producer used zstd, which finds what repeats farther apart than lz4 looks. The failure names the codec."""
-    limit = {"max.message.bytes": "150000"}
-    source, target = topic(suffix="source", config=limit), topic(suffix="target", config=limit)
+    for name in (pair.source, pair.target):
+        pair.broker.alter_topic(name, {"max.message.bytes": "150000"})
     large = Record(b"k", os.urandom(100_000) * 3)
-    kafka_broker.produce(source, [large], {"compression.type": "zstd", "message.max.bytes": 1_000_000})
+    pair.broker.produce(pair.source, [large], {"compression.type": "zstd", "message.max.bytes": 1_000_000})
     # An expression takes batches apart, as many other parameters do.
-    given = {"topic": target, "where": "offset >= 0"}
+    where = "offset >= 0"
 
     with pytest.raises(TargetError, match=r"\(kafka\.compression\.type=lz4\)\. .*'kafka\.compression\.type': 'zstd'"):
-        run_copy([f"{source}:0:0:1"], **given)
-    run_copy([f"{source}:0:0:1"], **given, sink_options={"kafka.compression.type": "zstd"})
+        pair.copy(1, where=where)
+    pair.copy(1, where=where, sink_options={"kafka.compression.type": "zstd"})
 
-    assert [r.value for r in kafka_broker.consume(target)] == [large.value]
+    assert pair.values() == [large.value]
 
 
-def test_batches_that_are_too_large_are_not_lost(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_batches_that_are_too_large_are_not_lost(pair: Pair) -> None:
     """Small records whose batches would be larger than the target takes arrive all the same."""
-    source, target = topic(suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
-    kafka_broker.produce(source, [Record(b"k%d" % i, os.urandom(1000)) for i in range(1000)])
-    report = run_copy([f"{source}:0:0:1000"], topic=target)
-    assert report.records_written == 1000 == len(kafka_broker.consume(target))
+    pair.broker.alter_topic(pair.target, REFUSES_LARGE)
+    pair.fill([Record(b"k%d" % i, os.urandom(1000)) for i in range(1000)])
+    assert pair.copy(1000).records_written == 1000 == len(pair.values())
 
 
 def test_a_piece_that_no_task_reports_is_an_error(

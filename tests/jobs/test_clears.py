@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, RunTakenOverError, TargetError
+from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.run_identity import PREFIX
@@ -19,19 +20,19 @@ from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.jobs.conftest import Copy
-from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, pause, values
+from tests.jobs.conftest import Pair
+from tests.jobs.runs import large, numbered, pause, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-_COUNT = 500
-#: Options of a try, by what is said of them.
+#: Sizes of pieces by the name of a layout; None is one piece for each partition.
 _LAYOUTS: dict[str, int | None] = {"in-order": None, "cut-at-100": 100, "cut-at-70": 70}
+_SEGMENTS: dict[str, Any] = {"provenance": "segments", "preserve_partition": True}
+_BATCHES_OF_TEN = 10
 
 
 def _layout(ranges: list[str], name: str) -> dict[str, Any]:
@@ -39,122 +40,99 @@ def _layout(ranges: list[str], name: str) -> dict[str, Any]:
     return {"spans": plan_spans(OffsetRanges.parse(ranges), size), "preserve_order": size is None}
 
 
-def _assert_each_once(kafka_broker: KafkaBroker, source: str, target: str) -> None:
-    assert Counter(values(kafka_broker, target)) == Counter(values(kafka_broker, source))
-
-
 @pytest.mark.usefixtures("small_commits")
-def test_other_pieces_after_a_clear(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+def test_other_pieces_after_a_clear(pair: Pair) -> None:
     """Progress of one layout does not count for another one: the target is read back."""
-    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
-    kafka_broker.produce(source, [*numbered(333), large(), *numbered(_COUNT - 334, 333)])
-    ranges, options = [f"{source}:0:0:{_COUNT}"], {"topic": target}
-    with pytest.raises(TargetError):
-        run_copy(ranges, **options, **_layout(ranges, "cut-at-100"))
-    written = len(values(kafka_broker, target))
-    kafka_broker.alter_topic(target, TAKES_LARGE)
+    pair.fill([*numbered(333), large(), *numbered(166, 333)])
+    ranges = [f"{pair.source}:0:0:500"]
+    pair.refused(lambda: pair.copy(500, **_layout(ranges, "cut-at-100")))
+    written = len(pair.values())
 
-    report = run_copy(ranges, is_retry=True, **options, **_layout(ranges, "in-order"))
+    report = pair.copy(500, is_retry=True, **_layout(ranges, "in-order"))
 
-    _assert_each_once(kafka_broker, source, target)
+    pair.assert_each_once()
     assert report.delivered_before == written > 0
-    assert report.records_written == _COUNT
+    assert report.records_written == 500
 
 
 @pytest.mark.long
-def test_aborted_records_are_copied_after_a_clear_that_asks_for_them(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_aborted_records_are_copied_after_a_clear_that_asks_for_them(pair: Pair) -> None:
     """The first try has delivered everything that it was asked for; the position of its piece passed the others."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(10))
-    kafka_broker.produce_transaction(source, [Record(value=b"aborted %d" % i) for i in range(10)], commit=False)
-    kafka_broker.produce(source, numbered(10, 10))
-    ((_, end),) = kafka_broker.offsets(source).values()
-    run_copy([f"{source}:0:0:{end}"], topic=target, delivery_parts={"isolation_level": "read_committed"})
+    pair.fill(numbered(10))
+    pair.broker.produce_transaction(pair.source, [Record(value=b"aborted %d" % i) for i in range(10)], commit=False)
+    pair.fill(numbered(10, 10))
+    ((_, end),) = pair.broker.offsets(pair.source).values()
+    pair.copy(end, delivery_parts={"isolation_level": "read_committed"})
 
-    report = run_copy(
-        [f"{source}:0:0:{end}"],
-        topic=target,
+    report = pair.copy(
+        end,
         is_retry=True,
         source_options={"kafka.isolation.level": "read_uncommitted"},
         delivery_parts={"isolation_level": "read_uncommitted"},
     )
 
-    expected = Counter([b"%d" % i for i in range(20)] + [b"aborted %d" % i for i in range(10)])
-    assert Counter(values(kafka_broker, target)) == expected
+    assert Counter(pair.values()) == Counter([b"%d" % i for i in range(20)] + [b"aborted %d" % i for i in range(10)])
     assert (report.delivered_before, report.records_written) == (20, 30)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("small_commits")
-def test_at_least_once_and_back(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:
+def test_at_least_once_and_back(pair: Pair) -> None:
     """Progress from before a try without transactions does not have what that one delivered, and what the try before
     has aborted was not delivered.
     """
-    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
-    kafka_broker.produce(source, [*numbered(60), large(), *numbered(139, 60), large(), *numbered(99, 199)])
-    ranges = [f"{source}:0:0:300"]
-    with pytest.raises(TargetError):
-        run_copy(ranges, topic=target)
-    kafka_broker.alter_topic(target, TAKES_LARGE)
-    options = {"topic": target, "delivery": "at_least_once", "is_retry": True}
+    pair.fill([*numbered(60), large(), *numbered(139, 60), large(), *numbered(99, 199)])
+    pair.refused(lambda: pair.copy(300))
+    where = "assert_true(offset < 200, 'stop here') is null"
     with pytest.raises(ExpressionError, match="stop here"):
-        run_copy(ranges, where="assert_true(offset < 200, 'stop here') is null", **options)
+        pair.copy(300, where=where, delivery="at_least_once", is_retry=True)
 
-    run_copy(ranges, topic=target, is_retry=True)
+    pair.copy(300, is_retry=True)
 
-    _assert_each_once(kafka_broker, source, target)
+    pair.assert_each_once()
 
 
 @pytest.mark.usefixtures("small_commits")
-def test_progress_of_a_finished_piece_expires(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, spark: SparkSession
-) -> None:
+def test_progress_of_a_finished_piece_expires(pair: Pair, spark: SparkSession) -> None:
     """While the mark is there, which says that each piece has progress: the target is read back."""
-    source, target = topic(2, suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, [*numbered(100, partition=0), *numbered(100, 100, partition=1)])
-    ranges = [f"{source}:0:0:100", f"{source}:1:0:100"]
-    first = run_copy(ranges, topic=target)
-    with kafka_admin(spark, {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}) as admin:
+    pair.broker.add_partitions(pair.source, 2)
+    pair.fill([*numbered(100, partition=0), *numbered(100, 100, partition=1)])
+    ranges = [f"{pair.source}:0:0:100", f"{pair.source}:1:0:100"]
+    first = pair.run(ranges, topic=pair.target)
+    with kafka_admin(spark, {"kafka.bootstrap.servers": pair.broker.bootstrap_servers}) as admin:
         # One of the two slots.
         admin.remove_groups(first.progress_groups[:1])
 
-    report = run_copy(ranges, topic=target, is_retry=True)
+    report = pair.run(ranges, topic=pair.target, is_retry=True)
 
-    _assert_each_once(kafka_broker, source, target)
+    pair.assert_each_once()
     assert len(first.progress_groups) == 2
     assert report.delivered_before == 200
 
 
 @pytest.mark.usefixtures("small_commits")
 def test_another_target_after_a_clear_stops_the_earlier_driver(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
+    pair: Pair, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks for the mark at its own target, and finds the new one there: the worker knows the earlier run."""
-    source, first, second = topic(suffix="source"), topic(suffix="first"), topic(suffix="second")
-    kafka_broker.produce(source, numbered(100))
-    ranges = [f"{source}:0:0:100"]
+    first, pair.target = pair.target, topic(suffix="second")
+    pair.fill(numbered(100))
     suspended = pause(monkeypatch, batch, "write_records")
-    earlier = suspended.start(lambda: run_copy(ranges, topic=first))
+    earlier = suspended.start(lambda: pair.copy(100, topic=first))
 
-    former = {"former_run_ids": ("0123456789abcdef",)}
-    run_copy(ranges, topic=second, is_retry=True, run_id="feedc0de00000000", **former)
+    pair.copy(100, is_retry=True, run_id="feedc0de00000000", former_run_ids=("0123456789abcdef",))
     suspended.end()
 
     assert isinstance(earlier.exception(60), RunTakenOverError)
-    assert values(kafka_broker, first) == []
-    _assert_each_once(kafka_broker, source, second)
+    assert values(pair.broker, first) == []
+    pair.assert_each_once()
 
 
-_SEGMENTS: dict[str, Any] = {"provenance": "segments", "preserve_partition": True}
-
-
-def _assert_mapped(kafka_broker: KafkaBroker, source: str, target: str, report: JobReport) -> None:
+def _assert_mapped(pair: Pair, report: JobReport) -> None:
     """The segments map each record of the source to that of the target."""
-    _assert_each_once(kafka_broker, source, target)
+    pair.assert_each_once()
     of_source, of_target = (
-        {(r.partition, r.offset): r.value for r in kafka_broker.consume(topic)} for topic in (source, target)
+        {(r.partition, r.offset): r.value for r in pair.broker.consume(topic)} for topic in (pair.source, pair.target)
     )
     assert report.segments is not None
     mapped = {
@@ -167,33 +145,30 @@ def _assert_mapped(kafka_broker: KafkaBroker, source: str, target: str, report: 
 
 @pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize(("after", "start"), [("in-order", 0), ("cut-at-70", 20)])
-def test_segments_go_on_under_another_plan(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, after: str, start: int
-) -> None:
+def test_segments_go_on_under_another_plan(pair: Pair, after: str, start: int) -> None:
     """The source has grown since the first try, or has lost its beginning, and no header tells what was delivered."""
-    source, target = topic(2, suffix="source"), topic(2, suffix="target", config=REFUSES_LARGE)
-    of_partition = [numbered(250, partition=0), [*numbered(100, 250, 1), large(1), *numbered(50, 350, 1)]]
-    for records in of_partition:
-        kafka_broker.produce(source, records, {"batch.num.messages": 10})
-    ranges = [f"{source}:0:0:250", f"{source}:1:0:151"]
-    with pytest.raises(TargetError):
-        run_copy(ranges, topic=target, **_SEGMENTS, **_layout(ranges, "in-order"))
+    for topic in (pair.source, pair.target):
+        pair.broker.add_partitions(topic, 2)
+    for records in (numbered(250, partition=0), [*numbered(100, 250, 1), large(1), *numbered(50, 350, 1)]):
+        pair.fill(records, in_batch=_BATCHES_OF_TEN)
+    ranges = [f"{pair.source}:0:0:250", f"{pair.source}:1:0:151"]
+    pair.refused(lambda: pair.run(ranges, topic=pair.target, **_SEGMENTS, **_layout(ranges, "in-order")))
     # The task of the other partition may have been stopped at any commit.
-    written = Counter(record.partition for record in kafka_broker.consume(target))
-    kafka_broker.alter_topic(target, TAKES_LARGE)
-    kafka_broker.produce(source, [*numbered(60, 400, 0), *numbered(60, 460, 1)], {"batch.num.messages": 10})
-    longer = [f"{source}:0:{start}:310", f"{source}:1:{start}:211"]
+    written = Counter(record.partition for record in pair.broker.consume(pair.target))
+    pair.fill([*numbered(60, 400, 0), *numbered(60, 460, 1)], in_batch=_BATCHES_OF_TEN)
+    longer = [f"{pair.source}:0:{start}:310", f"{pair.source}:1:{start}:211"]
 
-    report = run_copy(longer, topic=target, is_retry=True, **_SEGMENTS, **_layout(longer, after))
-    again = run_copy(longer, topic=target, is_retry=True, **_SEGMENTS, **_layout(longer, after))
+    report, again = (
+        pair.run(longer, topic=pair.target, is_retry=True, **_SEGMENTS, **_layout(longer, after)) for _ in range(2)
+    )
 
-    _assert_each_once(kafka_broker, source, target)
+    pair.assert_each_once()
     assert written.total() > 0
     assert report.delivered_before == sum(max(0, count - start) for count in written.values())
     assert (report.warnings, report.may_have_duplicates) == ((), False)
     assert (report.records_written, again.segments) == (521 - 2 * start, report.segments)
     if start == 0:
-        _assert_mapped(kafka_broker, source, target, report)
+        _assert_mapped(pair, report)
 
 
 def _proof(report: JobReport, submission: int, delivered: str) -> dict[str, Any]:
@@ -204,151 +179,125 @@ def _proof(report: JobReport, submission: int, delivered: str) -> dict[str, Any]
         "proved_key": report.delivery_key,
         "proved_ranges": (delivered,),
         "proved_segments": report.segments,
+        "is_retry": True,
     }
 
 
 @pytest.mark.usefixtures("small_commits")
-def test_segments_go_on_after_a_clear_that_follows_a_delivery(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_segments_go_on_after_a_clear_that_follows_a_delivery(pair: Pair) -> None:
     """The worker has stored what was delivered, and where; the slots are removed then."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(100))
-    options: dict[str, Any] = {"topic": target, **_SEGMENTS}
+    pair.fill(numbered(100))
     number = int(time.time() * 1000)
-    first = run_copy([f"{source}:0:0:100"], submission=number, **options)
+    first = pair.copy(100, submission=number, **_SEGMENTS)
     assert first.segments is not None
-    proved = _proof(first, number, f"{source}:0:0:100")
+    proved = _proof(first, number, f"{pair.source}:0:0:100")
 
     for tries in (1, 2):
-        kafka_broker.produce(source, numbered(50, 50 + 50 * tries))
-        end = 100 + 50 * tries
-        report = run_copy([f"{source}:0:0:{end}"], submission=number + tries, is_retry=True, **options, **proved)
+        pair.fill(numbered(50, 50 + 50 * tries))
+        report = pair.copy(100 + 50 * tries, submission=number + tries, **_SEGMENTS, **proved)
 
-        _assert_mapped(kafka_broker, source, target, report)
-        assert report.delivered_before == end - 50
+        _assert_mapped(pair, report)
+        assert report.delivered_before == 50 + 50 * tries
 
 
 @pytest.mark.usefixtures("small_commits")
-def test_a_proof_of_a_target_that_was_recreated_counts_for_nothing(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
+def test_a_proof_of_a_target_that_was_recreated_counts_for_nothing(pair: Pair) -> None:
     """Also not beside the progress in the new one, under which a further clear goes on."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, [*numbered(60), large(), *numbered(239, 60)], {"batch.num.messages": 10})
-    options: dict[str, Any] = {"topic": target, **_SEGMENTS}
+    pair.fill([*numbered(60), large(), *numbered(239, 60)], in_batch=_BATCHES_OF_TEN)
     number = int(time.time() * 1000)
-    first = run_copy([f"{source}:0:0:300"], submission=number, **options)
-    proved = {**_proof(first, number, f"{source}:0:0:300"), "is_retry": True}
-    kafka_broker.delete_topic(target)
-    kafka_broker.create_topic(target, 1, REFUSES_LARGE)
-    with pytest.raises(TargetError):
-        run_copy([f"{source}:0:0:300"], submission=number + 1, **options, **proved)
-    kafka_broker.alter_topic(target, TAKES_LARGE)
-    kafka_broker.produce(source, numbered(10, 299))
+    first = pair.copy(300, submission=number, **_SEGMENTS)
+    proved = _proof(first, number, f"{pair.source}:0:0:300")
+    pair.recreate_target()
+    pair.refused(lambda: pair.copy(300, submission=number + 1, **_SEGMENTS, **proved))
+    pair.fill(numbered(10, 299))
 
-    report = run_copy([f"{source}:0:0:310"], submission=number + 2, **options, **proved)
+    report = pair.copy(310, submission=number + 2, **_SEGMENTS, **proved)
 
-    _assert_mapped(kafka_broker, source, target, report)
+    _assert_mapped(pair, report)
     assert 0 < report.delivered_before <= 60
 
 
-@pytest.mark.usefixtures("small_commits")
-def test_a_driver_dies_between_its_claim_and_its_slots(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until the new slots are committed, the mark goes on to promise what those of the plan before have."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(150))
-    options: dict[str, Any] = {"topic": target, **_SEGMENTS}
-    run_copy([f"{source}:0:0:100"], **options)
-    with monkeypatch.context() as patched:
-        patched.setattr(RunOwnership, "open", _die)
+def _dies_at(method: str, run: Callable[[], object]) -> None:
+    """Run a try whose driver dies where it would call a method of its ownership."""
+
+    def die(*_: object, **__: object) -> None:
+        raise RuntimeError("died")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RunOwnership, method, die)
         with pytest.raises(JobFailedError, match="died"):
-            run_copy([f"{source}:0:0:120"], is_retry=True, **options)
+            run()
 
-    report = run_copy([f"{source}:0:0:150"], is_retry=True, **options)
 
-    _assert_mapped(kafka_broker, source, target, report)
+@pytest.mark.usefixtures("small_commits")
+def test_a_driver_dies_between_its_claim_and_its_slots(pair: Pair) -> None:
+    """Until the new slots are committed, the mark goes on to promise what those of the plan before have."""
+    pair.fill(numbered(150))
+    pair.copy(100, **_SEGMENTS)
+    _dies_at("open", lambda: pair.copy(120, is_retry=True, **_SEGMENTS))
+
+    report = pair.copy(150, is_retry=True, **_SEGMENTS)
+
+    _assert_mapped(pair, report)
     assert report.delivered_before == 100
 
 
-def _die(*_: object, **__: object) -> None:
-    raise RuntimeError("died")
+@pytest.mark.usefixtures("small_commits")
+def test_a_try_that_died_before_it_wrote_is_no_reason_for_a_warning(pair: Pair) -> None:
+    """Also where no progress and no header say that nothing was delivered."""
+    pair.fill(numbered(100))
+    options: dict[str, Any] = {"provenance": None, "audit_from": {pair.target: {"0": 0}}}
+    _dies_at("claim", lambda: pair.copy(100, **options))
+
+    report = pair.copy(100, is_retry=True, **options)
+
+    assert pair.values() == values(pair.broker, pair.source)
+    assert (report.warnings, report.may_have_duplicates) == ((), False)
 
 
 @pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize("has_grown", [False, True])
-def test_a_first_try_that_waits_for_hours_says_only_what_is_so(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, *, has_grown: bool
-) -> None:
+def test_a_first_try_that_waits_for_hours_says_only_what_is_so(pair: Pair, *, has_grown: bool) -> None:
     """While it waited in a queue, brokers may have forgotten the mark of another try. If the target has got nothing
     since, there was none. Nothing tells whose records those are that it has got.
     """
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(100))
-    kafka_broker.produce(target, numbered(5, 1_000))
-    options: dict[str, Any] = {"topic": target, "audit_from": {target: {"0": 5}}, **_SEGMENTS}
-    if has_grown:
-        kafka_broker.produce(target, numbered(1, 2_000))
+    pair.fill(numbered(100))
+    pair.broker.produce(pair.target, numbered(5 + has_grown, 1_000))
+    options: dict[str, Any] = {"audit_from": {pair.target: {"0": 5}}, **_SEGMENTS}
     hours_ago = int(time.time() * 1000) - 2 * LATE_CLAIM_MS
 
-    report = run_copy([f"{source}:0:0:100"], submitted_at_ms=hours_ago, **options)
-    retry = run_copy([f"{source}:0:0:100"], is_retry=True, **options)
+    report = pair.copy(100, submitted_at_ms=hours_ago, **options)
+    retry = pair.copy(100, is_retry=True, **options)
 
-    assert values(kafka_broker, target)[5 + has_grown :] == values(kafka_broker, source)
+    assert pair.values()[5 + has_grown :] == values(pair.broker, pair.source)
     assert (report.may_have_duplicates, retry.may_have_duplicates) == (has_grown, has_grown)
     assert [("its submission" in w, "may be in the target" in w) for w in (*report.warnings, *retry.warnings)] == (
         [(True, False), (False, True)] if has_grown else []
     )
 
 
-@pytest.mark.usefixtures("small_commits")
-def test_a_try_that_died_before_it_wrote_is_no_reason_for_a_warning(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where no progress and no header say that nothing was delivered."""
-    source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, numbered(100))
-    options: dict[str, Any] = {"topic": target, "provenance": None, "audit_from": {target: {"0": 0}}}
-    with monkeypatch.context() as patched:
-        patched.setattr(RunOwnership, "claim", _die)
-        with pytest.raises(JobFailedError, match="died"):
-            run_copy([f"{source}:0:0:100"], **options)
-
-    report = run_copy([f"{source}:0:0:100"], is_retry=True, **options)
-
-    assert values(kafka_broker, target) == values(kafka_broker, source)
-    assert (report.warnings, report.may_have_duplicates) == ((), False)
-
-
-def _remove_slots(kafka_broker: KafkaBroker, spark: SparkSession) -> None:
+def _remove_slots(pair: Pair, spark: SparkSession) -> None:
     """Those of all runs, but not their marks."""
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-    groups = [group.group_id for group in admin.list_consumer_groups().result(30).valid]
-    with kafka_admin(spark, {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers}) as removing:
-        removing.remove_groups([g for g in groups if g.startswith(PREFIX) and not g.endswith("owner")])
+    servers = pair.broker.bootstrap_servers
+    listing = AdminClient({"bootstrap.servers": servers})
+    groups = [group.group_id for group in listing.list_consumer_groups().result(30).valid]
+    with kafka_admin(spark, {"kafka.bootstrap.servers": servers}) as admin:
+        admin.remove_groups([g for g in groups if g.startswith(PREFIX) and not g.endswith("owner")])
 
 
 @pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize("lost", ["a-slot", "another-order"])
-def test_what_segments_do_not_tell_is_written_again(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy, spark: SparkSession, lost: str
-) -> None:
+def test_what_segments_do_not_tell_is_written_again(pair: Pair, spark: SparkSession, lost: str) -> None:
     """The result has a warning. Nothing is missing."""
-    source, target = topic(suffix="source"), topic(suffix="target", config=REFUSES_LARGE)
-    kafka_broker.produce(source, [*numbered(60), large(), *numbered(239, 60)], {"batch.num.messages": 10})
-    ranges, options = [f"{source}:0:0:300"], {"topic": target, **_SEGMENTS}
-    layout = _layout(ranges, "cut-at-100" if lost == "another-order" else "in-order")
-    with pytest.raises(TargetError):
-        run_copy(ranges, **options, **layout)
-    kafka_broker.alter_topic(target, TAKES_LARGE)
+    pair.fill([*numbered(60), large(), *numbered(239, 60)], in_batch=_BATCHES_OF_TEN)
+    layout = _layout([f"{pair.source}:0:0:300"], "cut-at-100" if lost == "another-order" else "in-order")
+    pair.refused(lambda: pair.copy(300, **_SEGMENTS, **layout))
     if lost == "a-slot":
-        _remove_slots(kafka_broker, spark)
+        _remove_slots(pair, spark)
 
-    report = run_copy([f"{source}:0:0:290"], is_retry=True, **options)
+    report = pair.copy(290, is_retry=True, **_SEGMENTS)
 
-    assert set(values(kafka_broker, target)) >= set(values(kafka_broker, source)[:290])
+    assert set(pair.values()) >= set(values(pair.broker, pair.source)[:290])
     assert report.records_written == 290
     assert any("what it has delivered is written again" in warning for warning in report.warnings)
     assert report.may_have_duplicates

@@ -8,7 +8,8 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,16 +18,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.driver_pod import ApiAccess
-from airflow_provider_kafka_spark.core.errors import (
-    JobKilledError,
-    JobReportMissingError,
-)
+from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.airflow_fakes import TaskInstance, task_context
 from tests.kubernetes.copies import RECORDS, Copies, WorkerDied, die
 from tests.required_tools import needs_go
+from tests.waiting import until
 
 pytestmark = [
     needs_go,
@@ -42,6 +41,15 @@ pytestmark = [
 def with_executors(copies: Copies, number: int = 2) -> dict[str, Any]:
     conf = {key: value for key, value in copies.parameters["conf"].items() if key != "spark.kubernetes.driver.master"}
     return {"conf": {**conf, **copies.cluster.executor_conf()}, "num_executors": number, "executor_memory": "512m"}
+
+
+@contextmanager
+def meanwhile(act: Callable[[], None]) -> Iterator[None]:
+    """Act in a thread of its own, which has ended afterwards."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    yield
+    thread.join(120)
 
 
 def test_killing_the_task_deletes_the_driver(copies: Copies) -> None:
@@ -61,10 +69,8 @@ def test_killing_the_task_deletes_the_driver(copies: Copies) -> None:
     task.join(120)
 
     assert isinstance(failure[0], JobKilledError)
-    deadline = time.monotonic() + 60
-    while copies.drivers() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert (copies.drivers(), copies.items("secrets")) == ([], [])
+    until(lambda: not copies.drivers(), "no driver is left")
+    assert copies.items("secrets") == []
 
 
 def test_a_retry_deletes_the_driver_that_cannot_start(copies: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,21 +91,14 @@ def test_a_retry_deletes_the_driver_that_cannot_start(copies: Copies, monkeypatc
 
 def test_a_driver_that_is_evicted(copies: Copies) -> None:
     """The task fails with what Kubernetes says, and the next try writes only the rest."""
-    found: list[Any] = []
 
     def evict() -> None:
         pod = copies.wait_for_driver()
-        deadline = time.monotonic() + 120
-        while not copies.kafka.consume(copies.target) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        until(lambda: copies.kafka.consume(copies.target), "a record is written", 120.0)
         copies.cluster.evict(copies.namespace, pod.name)
-        found.append(pod)
 
-    enemy = threading.Thread(target=evict)
-    enemy.start()
-    with pytest.raises(JobReportMissingError, match="Evicted"):
+    with meanwhile(evict), pytest.raises(JobReportMissingError, match="Evicted"):
         copies.run(max_records_per_second=10)
-    enemy.join(120)
     result = copies.run()
 
     assert copies.values() == list(range(RECORDS))
@@ -113,18 +112,14 @@ def test_an_executor_that_is_evicted(copies: Copies) -> None:
     evicted: list[str] = []
 
     def evict() -> None:
-        deadline = time.monotonic() + 120
-        while not copies.kafka.consume(copies.target) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        until(lambda: copies.kafka.consume(copies.target), "a record is written", 120.0)
         path = f"/api/v1/namespaces/{copies.namespace}/pods?labelSelector=spark-role%3Dexecutor"
         name = copies.cluster.get(path)["items"][0]["metadata"]["name"]
         copies.cluster.evict(copies.namespace, name)
         evicted.append(name)
 
-    enemy = threading.Thread(target=evict)
-    enemy.start()
-    result = copies.run(**with_executors(copies), max_records_per_second=10)
-    enemy.join(120)
+    with meanwhile(evict):
+        result = copies.run(**with_executors(copies), max_records_per_second=10)
 
     assert evicted
     assert copies.values() == list(range(RECORDS))
@@ -139,10 +134,8 @@ def test_an_api_server_that_is_away_for_a_while(copies: Copies) -> None:
         with copies.cluster.api_server().suspended():
             time.sleep(20)
 
-    outage = threading.Thread(target=away)
-    outage.start()
-    result = copies.run(max_records_per_second=20)
-    outage.join(60)
+    with meanwhile(away):
+        result = copies.run(max_records_per_second=20)
 
     assert copies.values() == list(range(RECORDS))
     assert result["records_written"] == RECORDS
@@ -210,10 +203,7 @@ def test_client_mode(
 
     assert copies.values() == list(range(RECORDS))
     assert result["records_written"] == RECORDS
-    deadline = time.monotonic() + 60
-    while copies.items("pods") and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert copies.items("pods") == []
+    until(lambda: not copies.items("pods"), "no pod is left")
     assert copies.items("secrets") == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset
+from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
@@ -69,8 +71,7 @@ class CopyTask:
         self.tries += 1
         ti = Try(try_number=self.tries, max_tries=3 + self.clears, map_index=self.map_index)
         self.context = task_context(self.store, clear_number=self.clears, ti=ti, dag=self.dag, assets=self.assets)
-        result: dict[str, Any] = self.operator.execute(self.context)
-        return result
+        return self.operator.execute(self.context)  # type: ignore[no-any-return]
 
     def succeed(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
         """A try whose success the operator hears of."""
@@ -110,6 +111,21 @@ class CopyTask:
             patch.setattr(place, step, die)
             with pytest.raises(Exception, match="died here"):
                 (act or self.succeed)()
+
+    def fail_at_large(self, act: Callable[[], Any] | None = None, commit_records: int = 10) -> Counter[bytes]:
+        """A try that ends at a :func:`large` record, which the target refuses and takes afterwards.
+
+        :param act: how the try is begun; :meth:`run` by default.
+        :param commit_records: how many records a transaction has.
+        :return: what the try has written.
+        """
+        self.kafka.alter_topic(self.target, {"max.message.bytes": "20000"})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", commit_records)
+            with pytest.raises(AirflowFailException, match=r"larger than max\.message\.bytes"):
+                (act or self.run)()
+        self.kafka.alter_topic(self.target, {"max.message.bytes": "1000000"})
+        return self.values()
 
     def event(self, outlet: Any) -> Any:
         """What the last try announced."""
@@ -171,6 +187,17 @@ def numbered(first: int, last: int, **fields: Any) -> list[Record]:
     return [Record(value=b"%d" % i, partition=i % 2, **fields) for i in range(first, last)]
 
 
+def large(partition: int = 0) -> Record:
+    """A record of 50 kB that does not compress."""
+    return Record(b"large", os.urandom(50_000), partition=partition)
+
+
+def execute(operator: Any, store: TaskStateStore | None = None, **context: Any) -> dict[str, Any]:
+    """The result of a try of an operator."""
+    result: dict[str, Any] = operator.execute(task_context(store, **context))
+    return result
+
+
 def once(first: int, last: int) -> Counter[bytes]:
     """The values of :func:`numbered` records."""
     return Counter(b"%d" % i for i in range(first, last))
@@ -190,8 +217,7 @@ def pace_groups(kafka: KafkaBroker, target: str) -> list[str]:
 
 def audit(of: Any, **parameters: Any) -> dict[str, Any]:
     """The result of an audit."""
-    result: dict[str, Any] = AuditReplayOperator(task_id="audit", of=of, **parameters).execute(task_context())  # type: ignore[arg-type]
-    return result
+    return execute(AuditReplayOperator(task_id="audit", of=of, **parameters))
 
 
 def covering(rows: list[tuple[Any, ...]], *options: Any) -> list[Any]:

@@ -36,20 +36,16 @@ ENTRY = entry(
     segments=[{"target_topic": "eu"}, {"target_topic": "us"}],
 )
 IN_EU, IN_US = Asset(f"kafka://{SERVER}/eu"), Asset(f"kafka://{SERVER}/us")
-OF_EU = {
-    **ENTRY,
-    "target_topics": ["eu"],
-    "target_topic_ids": {"eu": "id-7"},
-    "target_ranges": [EU],
-    "segments": [{"target_topic": "eu"}],
-}
-OF_US = {
-    **ENTRY,
-    "target_topics": ["us"],
-    "target_topic_ids": {"us": "id-8"},
-    "target_ranges": [US],
-    "segments": [{"target_topic": "us"}],
-}
+OF_EU, OF_US = (
+    {
+        **ENTRY,
+        "target_topics": [name],
+        "target_topic_ids": {name: topic_id},
+        "target_ranges": [place],
+        "segments": [{"target_topic": name}],
+    }
+    for name, topic_id, place in (("eu", "id-7", EU), ("us", "id-8", US))
+)
 
 
 def events(context: dict[str, Any], task: Any) -> dict[str, Any]:
@@ -200,6 +196,16 @@ def test_a_function_has_the_entries_of_all_operators_that_it_calls() -> None:
         {"topic": "orders", "partition": 0, "from_offset": 90, "until_offset": 100, "topic_id": "id-1"},
         {"topic": "orders", "partition": 0, "from_offset": 200, "until_offset": 210, "topic_id": "id-1"},
     ]
+
+
+def test_what_no_task_has_announced_is_not_covered() -> None:
+    """Who may write asset events through Airflow's API decides nothing about what was copied."""
+    whole = [{"topic": "orders", "partition": 0, "from_offset": 100, "until_offset": 200}]
+    by_api, nobody = {**ENTRY, "from_rest_api": True}, SimpleNamespace(extra=ENTRY, source_task_id=None)
+    by_task = SimpleNamespace(extra=ENTRY, source_task_id="copy")
+
+    assert uncovered([by_api, nobody], "orders", window=whole) == whole
+    assert uncovered([by_api, nobody, by_task], "orders", window=whole) == []
 
 
 def test_a_function_without_the_ledger_announces_nothing() -> None:

@@ -19,14 +19,13 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs import audit, kafka_source
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore
 from tests.bare_ranges import bare
 from tests.docs.examples.undo_a_replay import dag as undo_a_replay
-from tests.operators.copy_task import CopyTask, NewTask, Stream
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, execute
+from tests.operators.copy_task import audit as audited
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -40,17 +39,14 @@ class World(CopyTask):
 
     def copy(self, **parameters: Any) -> dict[str, Any]:
         given = {"topics": [self.source], "target_topic": self.target, "preserve_partition": True, **parameters}
-        operator = KafkaToKafkaBatchOperator(task_id="copy", **given)
-        return operator.execute(task_context())  # type: ignore[arg-type]
+        return execute(Batch(task_id="copy", **given))
 
     def replay(self, ranges: Any, **parameters: Any) -> dict[str, Any]:
         given = {"target_topic": self.target, "preserve_partition": True, **parameters}
-        operator = ReplayOffsetRangesOperator(task_id="replay", offset_ranges=ranges, **given)
-        return operator.execute(task_context())  # type: ignore[arg-type]
+        return execute(Replay(task_id="replay", offset_ranges=ranges, **given))
 
     def audit(self, of: Any, **parameters: Any) -> dict[str, Any]:
-        given = {"fail_on_finding": False, **parameters}
-        result = AuditReplayOperator(task_id="audit", of=of, **given).execute(task_context())  # type: ignore[arg-type]
+        result = audited(of, **{"fail_on_finding": False, **parameters})
         assert json.loads(json.dumps(result)) == result
         assert {name: sum(r[name] for r in result["ranges"]) for name in COUNTS} == {n: result[n] for n in COUNTS}
         return result
@@ -111,9 +107,9 @@ def test_a_good_copy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(r["partition"], r["from_offset"]) for r in result["target_ranges"]] == [(0, 3), (1, 0)]
     assert result["warnings"] == []
     assert world.spark.jobs == ["batch", "audit"]
-    audited = world.spark.requests[1]
-    assert audited.audit is not None
-    assert audited.planned_offsets == 10 + sum(r["until_offset"] - r["from_offset"] for r in result["target_ranges"])
+    request = world.spark.requests[1]
+    assert request.audit is not None
+    assert request.planned_offsets == 10 + sum(r["until_offset"] - r["from_offset"] for r in result["target_ranges"])
     run = SparkJobHook.run
     monkeypatch.setattr(SparkJobHook, "run", lambda *arguments: replace(run(*arguments), plan_digest="0" * 16))
     with pytest.raises(DeliveryError):
@@ -176,12 +172,8 @@ def test_findings_of_a_copy_with_segments(world: World) -> None:
     source, target = whole["from_offset"], whole["target_from_offset"]
 
     def segment(start: int, size: int, at: int) -> dict[str, Any]:
-        place = {
-            "from_offset": source + start,
-            "until_offset": source + start + size,
-            "target_from_offset": target + at,
-        }
-        return {**whole, **place}
+        place = {"from_offset": source + start, "until_offset": source + start + size}
+        return {**whole, **place, "target_from_offset": target + at}
 
     of_second = [s for s in copied["segments"] if s["partition"] != 0]
     wrong = {**copied, "segments": [*of_second, segment(0, 2, 0), segment(1, 2, 2)]}
@@ -201,11 +193,10 @@ def test_findings_of_a_copy_with_segments(world: World) -> None:
 def test_a_finding_fails_the_task_after_its_result_was_pushed(world: World) -> None:
     copied = world.rewrite(lambda r: [] if r.value == b"0" else [r, r] if r.value == b"1" else [r])
     ti = TaskInstance()
-    operator = AuditReplayOperator(task_id="audit", of=copied)
     with pytest.raises(
         AirflowFailException, match=f"{AuditFindingError.__name__}.* 8 once, 1 doubled, 1 missing.*{world.source}.1.@0"
     ):
-        operator.execute(task_context(ti=ti))  # type: ignore[arg-type]
+        execute(AuditReplayOperator(task_id="audit", of=copied), ti=ti)
 
     assert counts(ti.pushed["return_value"]) == {"once": 8, "doubled": 1, "missing": 1}
     assert ti.pushed["missing_ranges"] == ti.pushed["return_value"]["missing_ranges"]
@@ -406,14 +397,13 @@ def test_a_wrong_replay_is_undone_as_the_documentation_says(world: World, topic:
     operator.topics = [world.target]
     operator.target_topic = clean if operator.target_topic == "orders_clean" else world.target
     operator.where = str(operator.where).replace("5c1fb7a0f6e24c36", wrong["run_id"])
-    operator.execute(task_context())  # type: ignore[arg-type]
+    execute(operator)
 
     if operator.target_topic == clean:
         assert sorted(r.value or b"" for r in world.kafka.consume(clean)) == [b"0", b"other"]
         # Its header names the topic that it was copied from.
         assert right["run_id"].encode() not in (world.kafka.consume(clean)[0].headers[-1][1] or b"")
     else:
-        new = world.copied()[-10:]
         tombstones = [r for r in world.copied() if r.value is None]
         assert sorted(r.key or b"" for r in tombstones) == [b"k%d" % i for i in range(10)]
-        assert len(world.copied()) == 10 + 1 + 1 + 10, new
+        assert len(world.copied()) == 10 + 1 + 1 + 10

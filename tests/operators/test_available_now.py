@@ -6,7 +6,6 @@ Jobs run in a Spark of this process, in place of ``spark-submit``: all else is a
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, task_context
-from tests.operators.copy_task import CopyTask, NewTask, Stream, audit
+from tests.operators.copy_task import CopyTask, NewTask, Stream, audit, large
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,25 +190,18 @@ def test_a_batch_without_its_commit_is_finished_and_not_doubled(
 
 
 @pytest.fixture
-def refused_at_the_end(scene: Scene) -> Scene:
-    """The target refuses the last of 26 records, which does not compress. One of 27 offsets is a marker."""
-    scene.kafka.alter_topic(scene.target, {"max.message.bytes": "20000"})
+def large_at_the_end(scene: Scene) -> Scene:
+    """The last of 26 records is a large one. One of 27 offsets is a marker."""
     scene.kafka.produce_transaction(scene.source, [Record(b"k", b"v%05d" % i) for i in range(12)])
     scene.produce(12, 25)
-    scene.kafka.produce(scene.source, [Record(b"k", os.urandom(50_000))])
+    scene.kafka.produce(scene.source, [large()])
     return scene
 
 
-def test_a_batch_that_was_written_in_part_is_finished(
-    refused_at_the_end: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_was_written_in_part_is_finished(large_at_the_end: Scene) -> None:
     """The batch fails at a record that the target refuses; when that is corrected, the retry writes just the rest."""
-    scene = refused_at_the_end
-    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 10)
-    with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
-        scene.stream()
-    before = scene.values().total()
-    scene.kafka.alter_topic(scene.target, {"max.message.bytes": "1000000"})
+    scene = large_at_the_end
+    before = scene.fail_at_large(scene.stream).total()
 
     result = scene.stream()
 
@@ -370,17 +362,15 @@ def test_a_retry_that_finds_all_finished_is_not_skipped(scene: Scene) -> None:
     scene.assert_copied(range(10))
 
 
-def test_segments_of_what_a_try_finished_before_it_died(refused_at_the_end: Scene) -> None:
+def test_segments_of_what_a_try_finished_before_it_died(large_at_the_end: Scene) -> None:
     """They stand beside the batches in the checkpoint; the audit of the retry's result sees all records. The retry
     announces them: a DAG that reads what events announce would never see them otherwise. A clear announces what is new.
     """
-    scene, asset = refused_at_the_end, Asset("copied")
+    scene, asset = large_at_the_end, Asset("copied")
     source, finished = scene.source, [f"{scene.source}:0:0:20"]
     given: dict[str, Any] = {"preserve_partition": True, "provenance": "segments", "max_offsets_per_trigger": 10}
     given["outlets"] = [asset]
-    with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
-        scene.run(Stream, **given)
-    scene.kafka.alter_topic(scene.target, {"max.message.bytes": "1000000"})
+    scene.fail_at_large(lambda: scene.run(Stream, **given))
     result = scene.run(Stream, **given)
     announced = scene.event(asset).extra
     again = scene.succeed(Stream, **given)
@@ -405,41 +395,16 @@ def test_segments_of_what_a_try_finished_before_it_died(refused_at_the_end: Scen
 
 
 @pytest.mark.long
-def test_what_a_try_finished_before_it_died_is_announced_by_the_next(refused_at_the_end: Scene) -> None:
-    """The checkpoint hides it from the next try: a DAG that reads what events announce would never see it."""
-    scene, asset = refused_at_the_end, Asset("copied")
-    source = scene.source
+def test_a_clear_announces_what_tries_without_an_event_have_finished(large_at_the_end: Scene) -> None:
+    """The checkpoint hides it from the clear: a DAG that reads what events announce would never see it."""
+    scene, asset = large_at_the_end, Asset("copied")
     given: dict[str, Any] = {"max_offsets_per_trigger": 10, "outlets": [asset]}
-
-    def announced() -> Any:
-        return scene.event(asset).extra
-
-    with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
-        scene.run(Stream, **given)
-    scene.kafka.alter_topic(scene.target, {"max.message.bytes": "1000000"})
-    second = scene.run(Stream, **given)
-    of_second = announced()
+    scene.fail_at_large(lambda: scene.run(Stream, **given))
+    scene.run(Stream, **given)
+    written = scene.event(asset).extra["target_ranges"]
     scene.produce(30, 35)
-    third = scene.run(Stream, **given)
-    of_third = announced()
     cleared = scene.clear(Stream, **given)
-    of_clear = announced()
-    scene.produce(35, 40)
-    last = scene.clear(Stream, **given)
 
-    assert second["finished_before"] == [f"{source}:0:0:20"]
-    assert of_second["offset_ranges"] == [f"{source}:0:0:20", f"{source}:0:20:27"]
-    # A retry that has nothing else to do.
-    assert (third, of_third) == (second, {**of_second, "try_number": 3})
-    # No event was emitted before the clear.
-    assert of_clear["offset_ranges"] == [f"{source}:0:0:27", f"{source}:0:27:32"]
-    # What the first try wrote, and what the second one did.
-    first_ends = [(r["from_offset"], r["until_offset"]) for r in of_second["target_ranges"]]
-    assert first_ends[0][0] == 0
-    assert first_ends[-1][1] >= 26
-    assert [r["from_offset"] for r in announced()["target_ranges"]] == [
-        max(r["until_offset"] for r in of_clear["target_ranges"]) + 1
-    ]
-    assert last["finished_before"] == last["written_before"] == []
-    assert announced()["offset_ranges"] == [f"{source}:0:32:37"]
-    assert (cleared["records_written"], last["records_written"], scene.values().total()) == (5, 5, 36)
+    assert scene.event(asset).extra["offset_ranges"] == [f"{scene.source}:0:0:27", f"{scene.source}:0:27:32"]
+    assert (written[0]["from_offset"], written[-1]["until_offset"] >= 26) == (0, True)
+    assert (cleared["records_written"], scene.values().total()) == (5, 31)

@@ -11,21 +11,19 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, task_context
+from tests.airflow_fakes import TaskStateStore
 from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark
+from tests.operators.copy_task import Stream, execute
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def _stream(tmp_path: Path, **parameters: object) -> KafkaToKafkaAvailableNowOperator:
-    parameters.setdefault("starting_offsets", "earliest")
-    return KafkaToKafkaAvailableNowOperator(
-        task_id="task", checkpoint_location=str(tmp_path / "checkpoint"), progress_seconds=0.5, **parameters
-    )
+def _stream(tmp_path: Path, **parameters: Any) -> dict[str, Any]:
+    given = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest", **parameters}
+    return execute(Stream(task_id="task", progress_seconds=0.5, **given))
 
 
 def _kill_driver_when_it_has_written(kafka: KafkaBroker, target: str, killed: threading.Event) -> None:
@@ -52,11 +50,11 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
     killer.start()
     with pytest.raises(JobReportMissingError):
         # Ten seconds, so that there is a middle to be killed in.
-        _stream(tmp_path, max_records_per_second=total // 10, **parameters).execute(task_context())  # type: ignore[arg-type]
+        _stream(tmp_path, max_records_per_second=total // 10, **parameters)
     killer.join(timeout=120)
     assert killed.is_set()
 
-    result = _stream(tmp_path, **parameters).execute(task_context())  # type: ignore[arg-type]
+    result = _stream(tmp_path, **parameters)
 
     values = [record.value for record in kafka.consume(target)]
     assert (len(values), len(set(values))) == (total, total)
@@ -79,26 +77,15 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     kafka.produce(other, [Record(b"k", b"v")] * 10)
     store = TaskStateStore()
 
-    def fail_once(parameters: dict[str, object], **context: Any) -> str:
-        operator = KafkaToKafkaAvailableNowOperator(task_id="task", target_topic=target, **parameters)  # type: ignore[arg-type]
+    def fail_once(parameters: tuple[Any, ...], **context: Any) -> str:
+        given = dict(zip(names, parameters, strict=True))
         with pytest.raises(JobReportMissingError):
-            operator.execute(task_context(store, **context))  # type: ignore[arg-type]
+            execute(Stream(task_id="task", target_topic=target, **given), store, **context)
         return capsys.readouterr().out
 
-    fail_once(
-        {
-            "topics": [source, other],
-            "checkpoint_location": str(tmp_path / "1"),
-            "starting_offsets": {source: {"0": 4}, other: {"0": -2}},
-            "where": "offset > 0",
-        }
-    )
-    later: dict[str, object] = {
-        "topics": [source],
-        "checkpoint_location": str(tmp_path / "2"),
-        "starting_offsets": "earliest",
-        "where": "offset > 1",
-    }
+    names = ("topics", "checkpoint_location", "starting_offsets", "where")
+    fail_once(([source, other], str(tmp_path / "1"), {source: {"0": 4}, other: {"0": -2}}, "offset > 0"))
+    later = ([source], str(tmp_path / "2"), "earliest", "offset > 1")
     log = fail_once(later)
     fail_once(later, clear_number=1)
 
@@ -106,7 +93,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
         (r.transform.where, r.stream.checkpoint, r.stream.planned) for r in recording_spark.requests if r.stream
     )
     assert asked == retried
-    for name in later:
+    for name in names:
         assert f"{name} was " in log
     assert cleared == ("offset > 1", f"file://{tmp_path}/2/generation-0", (f"{source}:0:0:10",))
 
@@ -128,9 +115,7 @@ def test_bad_input_starts_nothing(
         ({"starting_offsets": {"no-such-topic": {"0": 1}}}, "must name only partitions that are read"),
     ]
     for parameters, message in refused:
-        given = {"topics": [source], "target_topic": target, "starting_offsets": "earliest", **parameters}
-        given.setdefault("checkpoint_location", str(tmp_path / "checkpoint"))
         with pytest.raises((AirflowFailException, OptionError), match=message):
-            KafkaToKafkaAvailableNowOperator(task_id="task", **given).execute(task_context())  # type: ignore[arg-type]
+            _stream(tmp_path, **{"topics": [source], "target_topic": target, **parameters})
         assert not recording_spark.requests
         assert not (tmp_path / "checkpoint").exists()

@@ -7,7 +7,6 @@ a real broker, with a ``spark-submit`` that would record that it was started.
 from __future__ import annotations
 
 import re
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
@@ -43,21 +42,19 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator as Audit
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark, Traces, has_submitted_nothing
+from tests.operators.copy_task import Batch, Replay
 from tests.services.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.broker
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-Audit, Batch, Replay = AuditReplayOperator, KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator
 NOWHERE = "nowhere"
 
 
@@ -81,9 +78,10 @@ def names(
     kafka: KafkaBroker,
     topics: dict[str, str],
     secured_broker: KafkaBroker,
+    closed_port: int,
     connection: Callable[..., None],
     tmp_path: Path,
-) -> Iterator[dict[str, str]]:
+) -> dict[str, str]:
     """What stands in braces in a row. There are connections that lead nowhere or are refused, and a Spark whose version
     is not in the repository.
     """
@@ -92,14 +90,12 @@ def names(
     (tmp_path / "repository").mkdir()
     login = secured_broker.sasl_client_config("copier")
     by_tls = secured_broker.sasl_client_config("copier", tls=True)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        closed = f"127.0.0.1:{taken.getsockname()[1]}"
-        connection("kafka_list", extra='["broker-1:9092"]')
-        connection("kafka_dead", extra={"bootstrap.servers": closed})
-        connection("kafka_wrong", extra={**login, "sasl.password": "s3cr3t-and-wrong"})
-        connection("kafka_ca", extra={**by_tls, "ssl.ca.pem": CertificateAuthority().ca_pem})
-        yield {**topics, "closed": closed, "folder": str(tmp_path)}
+    closed = f"127.0.0.1:{closed_port}"
+    connection("kafka_list", extra='["broker-1:9092"]')
+    connection("kafka_dead", extra={"bootstrap.servers": closed})
+    connection("kafka_wrong", extra={**login, "sasl.password": "s3cr3t-and-wrong"})
+    connection("kafka_ca", extra={**by_tls, "ssl.ca.pem": CertificateAuthority().ca_pem})
+    return {**topics, "closed": closed, "folder": str(tmp_path)}
 
 
 def filled(value: Any, names: Mapping[str, str]) -> Any:
@@ -196,10 +192,6 @@ ROWS: list[Row] = [
         ("allow_client_classes",),
     ),
     (OptionError, Replay, {"sink_options": {"kafka.acks": 1}}, ("must not set 'kafka.acks'", "delivered")),
-    (
-        OptionError, Replay, {"sink_options": {"kafka.sasl.jaas.config": "s3cr3t"}},
-        ("the Airflow connection sets it",),
-    ),
     (OptionError, Replay, {"max_records_per_partition": 10}, ("max_records_per_partition=10", "preserve_order=False")),
     (
         OptionError, Replay, {"conf": {"spark.task.maxFailures": "4"}, "delivery": "at_least_once"},

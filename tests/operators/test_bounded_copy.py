@@ -21,14 +21,11 @@ from airflow_provider_kafka_spark.core.protocol import JobReport
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, Try, task_context
+from tests.airflow_fakes import TaskStateStore, Try
 from tests.operators.conftest import RecordingSpark
-from tests.operators.copy_task import CopyTask, NewTask, Replay
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, execute
 
 pytestmark = pytest.mark.broker
 
@@ -154,7 +151,7 @@ def test_a_connection_that_leads_to_another_cluster_is_another_source(
     connection("source", extra={"bootstrap.servers": other_cluster.bootstrap_servers})
 
     with pytest.raises(AirflowFailException, match=r"DataLossError: .*another cluster.*Clear the task"):
-        run(KafkaToKafkaBatchOperator(task_id="task", **given), task_context(store))
+        execute(Batch(task_id="task", **given), store)
     for _ in range(2):
         fail_once(given, store, clear_number=1)
 
@@ -195,14 +192,10 @@ def two_topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str, str]:
     return first, second, target
 
 
-def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
-    return operator.execute(context)  # type: ignore[arg-type]
-
-
 def fail_once(parameters: dict[str, Any], store: TaskStateStore, **context: Any) -> None:
     """One try that submits its job, and has no report of it."""
     with pytest.raises(JobReportMissingError):
-        run(KafkaToKafkaBatchOperator(task_id="task", **parameters), task_context(store, **context))
+        execute(Batch(task_id="task", **parameters), store, **context)
 
 
 def test_a_retry_carries_out_what_its_first_try_was_asked_for(
@@ -231,6 +224,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
         "source_options": {"kafka.fetch.min.bytes": 2},
         "sink_options": {"kafka.linger.ms": 2},
     }
+    own_of_a_try = "submission submitted_at_ms report_uri source_options event_token report_key proceed_file".split()
     store = TaskStateStore()
 
     fail_once(given, store)
@@ -247,18 +241,8 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
 
     asked, retried, malformed, _, cleared = recording_spark.requests
     for request in (retried, malformed):
-        assert request == replace(
-            asked,
-            is_retry=True,
-            is_first_submission=False,
-            submission=request.submission,
-            submitted_at_ms=request.submitted_at_ms,
-            report_uri=request.report_uri,
-            source_options=request.source_options,
-            event_token=request.event_token,
-            report_key=request.report_key,
-            proceed_file=request.proceed_file,
-        )
+        own = {name: getattr(request, name) for name in own_of_a_try}
+        assert request == replace(asked, is_retry=True, is_first_submission=False, **own)
         assert request.source_options["kafka.fetch.min.bytes"] == "1"
     assert asked.submission < retried.submission < malformed.submission < cleared.submission
     assert asked.ranges == (f"{first}:0:0:10", f"{second}:0:0:10")
@@ -281,9 +265,9 @@ def test_each_cluster_is_asked_once_for_a_plan(
     monkeypatch.setattr(KafkaHook, "state", counted)
     common: dict[str, Any] = {"task_id": "task", "topics": [source], "target_topic": target, "plan_only": True}
     stream = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest"}
-    for operator in (KafkaToKafkaBatchOperator(**common), KafkaToKafkaAvailableNowOperator(**common, **stream)):
+    for operator in (Batch(**common), Stream(**common, **stream)):
         asked.clear()
-        assert run(operator, task_context())["planned_records"] == 10
+        assert execute(operator)["planned_records"] == 10
         assert asked == [[target], [source]]
 
 
@@ -293,21 +277,15 @@ def test_another_spelling_of_the_same_is_no_difference(
     """A list made from a set has another order in each process, and a moment has many spellings."""
     first, second, target = two_topics
     store, moment = TaskStateStore(), datetime.now(timezone.utc).replace(microsecond=0)
-    spellings: list[dict[str, Any]] = [
-        {
-            "topics": [first, second],
-            "starting_offsets": {first: {"0": 0}, second: {"0": -2}},
-            "ending_timestamp": moment,
-        },
-        {
-            "topics": [second, first],
-            "starting_offsets": json.dumps({second: {"0": -2}, first: {"0": 0}}),
-            "ending_timestamp": moment.astimezone(timezone(timedelta(hours=1))).isoformat(),
-        },
+    elsewhere = moment.astimezone(timezone(timedelta(hours=1))).isoformat()
+    spellings: list[tuple[Any, ...]] = [
+        ([first, second], {first: {"0": 0}, second: {"0": -2}}, moment),
+        ([second, first], json.dumps({second: {"0": -2}, first: {"0": 0}}), elsewhere),
     ]
 
-    for parameters in spellings:
-        fail_once({"target_topic": target, **parameters}, store)
+    for topics, offsets, end in spellings:
+        given = {"topics": topics, "starting_offsets": offsets, "ending_timestamp": end}
+        fail_once({"target_topic": target, **given}, store)
 
     assert "have changed since" not in capsys.readouterr().out
     asked, retried = recording_spark.requests
@@ -345,8 +323,7 @@ def test_operators_that_one_task_calls_do_their_own_work(
     store = TaskStateStore()
 
     def copy(source: str, task_id: str, number: int) -> None:
-        operator = KafkaToKafkaBatchOperator(task_id=task_id, topics=[source], target_topic=target)
-        run(operator, task_context(store, ti=Try(try_number=number)))
+        execute(Batch(task_id=task_id, topics=[source], target_topic=target), store, ti=Try(try_number=number))
 
     for number in (1, 2):
         for source in sources:

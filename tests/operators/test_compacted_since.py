@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import task_context
-from tests.operators.copy_task import NewTask
+from tests.operators.copy_task import NewTask, audit, execute, large
 from tests.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -33,10 +29,6 @@ def _compact(kafka: KafkaBroker, name: str) -> None:
     until(lambda: max(Counter(r.key for r in kafka.consume(name)).values()) == 1, "the log is compacted")
 
 
-def run(operator: Any) -> dict[str, Any]:
-    return operator.execute(task_context())
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("in_process_spark")
 @pytest.mark.parametrize("provenance", ["headers", "segments"])
@@ -50,39 +42,32 @@ def test_what_was_compacted_since_is_neither_missing_nor_invented(
     kafka.produce(source, [Record(b"k%d" % (i % 3), b"%d" % i) for i in range(10)])
     layout: dict[str, Any] = {"target_topic": target, "provenance": provenance, "preserve_partition": True}
     elsewhere = {**layout, "target_topic": topic(suffix="elsewhere")}
-    plan = run(KafkaToKafkaBatchOperator(task_id="plan", topics=[source], plan_only=True, **elsewhere))
-    copied = run(KafkaToKafkaBatchOperator(task_id="copy", topics=[source], **layout))
+    plan = execute(KafkaToKafkaBatchOperator(task_id="plan", topics=[source], plan_only=True, **elsewhere))
+    copied = execute(KafkaToKafkaBatchOperator(task_id="copy", topics=[source], **layout))
     _compact(kafka, source if side == "source" else target)
 
-    audit = run(AuditReplayOperator(task_id="audit", of=copied, fail_on_finding=False))
-    by_plan = run(KafkaToKafkaBatchOperator(task_id="by_plan", plan=plan, **elsewhere))
-    replayed = run(ReplayOffsetRangesOperator(task_id="replay", offset_ranges=copied, **elsewhere))
+    audited = audit(copied, fail_on_finding=False)
+    by_plan = execute(KafkaToKafkaBatchOperator(task_id="by_plan", plan=plan, **elsewhere))
+    replayed = execute(ReplayOffsetRangesOperator(task_id="replay", offset_ranges=copied, **elsewhere))
 
     # Headers and segments tell of records that their source has no more.
-    assert (audit["once"], audit["unknown"]) == ((10, 0) if side == "source" else (3, 7))
-    assert audit["doubled"] == audit["missing"] == audit["different"] == 0
+    assert (audited["once"], audited["unknown"]) == ((10, 0) if side == "source" else (3, 7))
+    assert audited["doubled"] == audited["missing"] == audited["different"] == 0
     left = [b"7", b"8", b"9"] if side == "source" else [b"%d" % i for i in range(10)]
     for result in (by_plan, replayed):
         assert (result["records_written"], result["gaps"]) == (len(left), 10 - len(left))
     assert [r.value for r in kafka.consume(elsewhere["target_topic"])] == left * 2
 
 
-def test_a_retry_after_the_compaction_of_what_was_delivered(
-    new_task: NewTask, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retry_after_the_compaction_of_what_was_delivered(new_task: NewTask, topic: TopicFactory) -> None:
     """Its segments have more records than it has read, and it is green; a clear writes nothing again."""
-    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 5)
-    records = [*(Record(b"k%d" % i, b"%d" % i) for i in range(10)), Record(b"large", os.urandom(5_000))]
+    records = [*(Record(b"k%d" % i, b"%d" % i) for i in range(10)), large()]
     task = new_task(provenance="segments", preserve_partition=True)
     task.sources = [topic(suffix="compacted", config=COMPACTED)]
     task.kafka.produce(task.source, records)
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000"})
-    with pytest.raises(AirflowFailException, match=r"larger than max\.message\.bytes"):
-        task.run()
-    delivered = task.values()
+    delivered = task.fail_at_large(commit_records=5)
     task.kafka.produce(task.source, [Record(b"k%d" % i, b"newer") for i in range(10)])
     _compact(task.kafka, task.source)
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "100000"})
 
     result = task.succeed()
 

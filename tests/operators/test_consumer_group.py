@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -27,12 +27,10 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Prov
 from airflow_provider_kafka_spark.core.segments import Segment
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators import consumer_group
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.consumer_group import PLAN_ONLY, TranslateGroupOffsetsOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import task_context
-from tests.in_process_jobs import InProcessSpark
+from tests.operators.copy_task import Batch, execute
 
 pytestmark = pytest.mark.broker
 
@@ -67,17 +65,17 @@ class Scene:
                 {TopicPartition(topic or self.source, p): o for p, o in offsets.items()}
             )
 
-    def ready(self, count: int, consumed: int) -> None:
-        """So many records in partition 0, all of them copied, and some consumed."""
+    def ready(self, count: int, consumed: int, lacks: Collection[int] = ()) -> None:
+        """So many records in partition 0, all but some of them copied, and some consumed."""
         self.produce({0: count})
-        self.copied(*[(0, o) for o in range(count)])
+        self.copied(*[(0, o) for o in range(count) if o not in lacks])
         self.commit({0: consumed, 1: 0})
 
     def translate(self, **parameters: Any) -> dict[str, Any]:
         given = {"group_id": self.group, "topic_map": {self.source: self.target}, "kafka_timeout": 20, **parameters}
         operator = TranslateGroupOffsetsOperator(task_id="translate", **given)
         operator.render_template_fields({})
-        return operator.execute(task_context())  # type: ignore[arg-type]
+        return execute(operator)
 
     def committed(self, group: str = "") -> dict[int, int]:
         return self.kafka.committed(group or self.group, self.target)
@@ -99,9 +97,8 @@ def scene(kafka: KafkaBroker, topic: TopicFactory) -> Scene:
 
 
 @pytest.mark.spark
-def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
-    scene: Scene, in_process_spark: InProcessSpark
-) -> None:
+@pytest.mark.usefixtures("in_process_spark")
+def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(scene: Scene) -> None:
     """After real copies, the second of which continues the first. The source was written in transactions, one of them
     aborted, so its offsets have gaps.
     """
@@ -129,7 +126,8 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(
 
 
 @pytest.mark.spark
-def test_segments_say_where_records_without_headers_are(scene: Scene, in_process_spark: InProcessSpark) -> None:
+@pytest.mark.usefixtures("in_process_spark")
+def test_segments_say_where_records_without_headers_are(scene: Scene) -> None:
     """Two copies, the second of which continues the first, with records of others before, between and after them.
     Segments alone are no proof: the target is read.
     """
@@ -158,11 +156,8 @@ def test_segments_say_where_records_without_headers_are(scene: Scene, in_process
 
 
 def _copy(scene: Scene, starting: dict[str, int], **parameters: Any) -> dict[str, Any]:
-    more = {"starting_offsets": {scene.source: starting}} if starting else {}
-    operator = KafkaToKafkaBatchOperator(
-        task_id="copy", topics=[scene.source], target_topic=scene.target, **more, **parameters
-    )
-    return operator.execute(task_context())  # type: ignore[arg-type,no-any-return]
+    given = {"starting_offsets": {scene.source: starting} if starting else "earliest", **parameters}
+    return execute(Batch(task_id="copy", topics=[scene.source], target_topic=scene.target, **given))
 
 
 def test_only_the_tail_of_a_long_target_is_read(scene: Scene) -> None:
@@ -177,12 +172,10 @@ def test_only_the_tail_of_a_long_target_is_read(scene: Scene) -> None:
 
 def test_records_of_others_after_the_copies_are_not_skipped(scene: Scene) -> None:
     """Producers write to the target already. What the group passes over is in a warning."""
-    scene.produce({0: 5})
     others = [Record(value=b"new", partition=0)] * 3
     scene.kafka.produce(scene.target, others)
-    scene.copied(*[(0, o) for o in range(5)])
+    scene.ready(5, 5)
     scene.kafka.produce(scene.target, others)
-    scene.commit({0: 5, 1: 0})
 
     result = scene.translate()
 
@@ -194,13 +187,11 @@ def test_records_of_others_after_the_copies_are_not_skipped(scene: Scene) -> Non
 
 def test_a_forged_or_broken_header_is_no_copy(scene: Scene) -> None:
     """Only the last header counts; one of another topic, or that cannot be read, is of others."""
-    scene.produce({0: 3})
     forged = Provenance("run", scene.source, 0, 2, 0).format()
     for value in (b"\xff\xfe", b"a|b|c", b"run|%s|-5|2|0" % scene.source.encode(), b"run|other|0|2|0"):
         scene.kafka.produce(scene.target, [Record(headers=((PROVENANCE_HEADER, value),), partition=0)])
     scene.kafka.produce(scene.target, [Record(headers=((PROVENANCE_HEADER, forged), ("own", b"1")), partition=0)])
-    scene.copied((0, 0), (0, 1), (0, 2))
-    scene.commit({0: 2, 1: 0})
+    scene.ready(3, 2)
 
     assert scene.translate()["partitions"][0]["new"] == 7
 
@@ -261,9 +252,7 @@ def test_a_partition_without_a_commit_counts_as_not_consumed(scene: Scene) -> No
 
 def test_what_the_target_lacks_is_an_error_or_counted(scene: Scene) -> None:
     """Not copied yet, and filtered out or aged out of the target."""
-    scene.produce({0: 10})
-    scene.copied(*[(0, o) for o in (0, 1, 2, 3, 5, 6, 7, 8)])
-    scene.commit({0: 3, 1: 0})
+    scene.ready(10, 3, lacks=(4, 9))
 
     plan = scene.translate(plan_only=True)
     with pytest.raises(
@@ -384,17 +373,13 @@ def _without_provenance(scene: Scene) -> dict[str, Any]:
     return {}
 
 
-def _without_commits(scene: Scene) -> dict[str, Any]:
-    return {"group_id": "nobody"}
-
-
 def _beyond_the_end(scene: Scene) -> dict[str, Any]:
     scene.commit({0: 50})
     return {}
 
 
 BAD: list[tuple[type[KafkaSparkError], Callable[[Scene], dict[str, Any]], str]] = [
-    (GroupOffsetsError, _without_commits, "does not exist, or its offsets have expired"),
+    (GroupOffsetsError, lambda _: {"group_id": "nobody"}, "does not exist, or its offsets have expired"),
     (GroupOffsetsError, lambda s: {"topics": [s.target], "topic_map": {s.target: "x"}}, "it has none"),
     (UnknownTopicError, lambda _: {"topics": ["nowhere"]}, "nowhere"),
     (TargetError, lambda _: {"topic_map": None}, "another topic than its source"),

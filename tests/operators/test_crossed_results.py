@@ -29,15 +29,14 @@ from airflow_provider_kafka_spark.core.verification import result_of_run
 from airflow_provider_kafka_spark.coverage import main, uncovered
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.audit import planned_audit
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor, KafkaTimestampReachedSensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.new_records import announced_ranges
 from tests.airflow_fakes import TaskInstance, task_context
 from tests.operators.conftest import RecordingSpark
+from tests.operators.copy_task import Batch, Replay, execute
 from tests.test_coverage_command import Api, event
 from tests.test_coverage_command import api as api
 
@@ -96,14 +95,8 @@ class World:
 
     def replay(self, ranges: Any, **parameters: Any) -> dict[str, Any]:
         """The plan of a replay; the ranges as a template renders them."""
-        operator = ReplayOffsetRangesOperator(
-            task_id="replay",
-            offset_ranges=json.dumps(ranges),
-            target_topic=self.elsewhere,
-            plan_only=True,
-            **parameters,
-        )
-        return operator.execute(task_context())  # type: ignore[arg-type]
+        given = {"offset_ranges": json.dumps(ranges), "target_topic": self.elsewhere, **parameters}
+        return execute(Replay(task_id="replay", plan_only=True, **given))
 
 
 @pytest.fixture
@@ -180,32 +173,6 @@ def test_ranges_are_of_the_topic_that_had_them(world: World, field: str) -> None
         world.replay(permitted["missing_ranges"])
 
 
-@pytest.mark.parametrize("field", ["result", "target-ranges"])
-def test_ranges_of_a_log_that_was_cut_since_are_data_loss(world: World, field: str) -> None:
-    given, read = {**RANGES, **TARGET_RANGES}[field](world), world.source if field in RANGES else world.target
-    world.kafka.delete_records(read, {0: 4})
-
-    with pytest.raises(AirflowFailException, match=r"DataLossError: .*aged out"):
-        world.replay(given)
-
-    permitted = world.replay(given, fail_on_data_loss=False)
-    assert (permitted["planned_records"], permitted["missing"]) == (6, 4)
-
-
-@pytest.mark.long
-def test_ranges_are_of_the_cluster_that_had_them(world: World, connection: Callable[..., None]) -> None:
-    """The connection leads to another one now, which has a topic of this name."""
-    given = world.copied()
-    with KafkaBroker() as other:
-        for name in (world.source, world.elsewhere):
-            other.create_topic(name)
-        other.produce(world.source, [Record(b"k", b"other")] * 20)
-        connection("kafka_default", extra={"bootstrap.servers": other.bootstrap_servers})
-
-        with pytest.raises(AirflowFailException, match=r"DataLossError: .* has another id .* leads to another cluster"):
-            world.replay(given)
-
-
 def test_a_result_of_an_older_version_is_taken_with_a_warning(world: World) -> None:
     """It says what is not checked; ranges that an author has written are no such result."""
     result = world.copied()
@@ -271,7 +238,7 @@ def test_offsets_of_another_topic_bound_no_copy(world: World) -> None:
 
     def plan(**bounds: Any) -> dict[str, Any]:
         given = {"topics": [world.source], "target_topic": world.elsewhere, "plan_only": True, **bounds}
-        return KafkaToKafkaBatchOperator(task_id="copy", **given).execute(task_context())  # type: ignore[arg-type]
+        return execute(Batch(task_id="copy", **given))
 
     assert plan(ending_offsets=end.xcom_value)["planned_records"] == 0
     assert plan(starting_offsets=json.dumps(ti.pushed["offsets"]))["planned_records"] == 0

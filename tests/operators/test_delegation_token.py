@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -14,12 +13,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
-from airflow_provider_kafka_spark.operators.delegation_token import (
-    ExpireDelegationTokensOperator,
-    RenewDelegationTokensOperator,
-)
+from airflow_provider_kafka_spark.operators.delegation_token import ExpireDelegationTokensOperator as Expire
+from airflow_provider_kafka_spark.operators.delegation_token import RenewDelegationTokensOperator as Renew
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from tests.airflow_fakes import TaskStateStore, task_context
+from tests.airflow_fakes import TaskStateStore
+from tests.operators.copy_task import execute
+from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
@@ -73,17 +72,17 @@ def made(hooks: Hooks) -> Made:
     return make
 
 
-def run(operator: Any) -> Any:
-    return operator.execute(task_context())
-
-
 def renew(**parameters: Any) -> dict[str, Any]:
-    result: dict[str, Any] = run(RenewDelegationTokensOperator(task_id="t", **parameters))
-    return result
+    return execute(Renew(task_id="t", **parameters))
 
 
-def ids(result: dict[str, Any]) -> set[str]:
-    return {t["token_id"] for t in result["tokens"]}
+def expire(store: TaskStateStore | None = None, **parameters: Any) -> list[dict[str, Any]]:
+    tokens: list[dict[str, Any]] = execute(Expire(task_id="t", **parameters), store)["tokens"]
+    return tokens
+
+
+def ids(tokens: list[dict[str, Any]]) -> set[str]:
+    return {token["token_id"] for token in tokens}
 
 
 @pytest.mark.parametrize("by_owner", [False, True])
@@ -95,8 +94,8 @@ def test_by_what_a_sensor_returned(made: Made, hooks: Hooks, by_owner: bool) -> 
     if by_owner:
         selected = {"token_owner": "alice", "ending_within": timedelta(minutes=2)}
     result = renew(**selected)
-    assert ids(result) == {soon.token_id}
     (token,) = result["tokens"]
+    assert token["token_id"] == soon.token_id
     assert token["expiry_timestamp_ms"] > soon.expiry_ms + 500_000
     assert other in hooks["kafka_default"].describe()
     assert of_bob in hooks["bob"].describe("bob")
@@ -117,15 +116,12 @@ def test_a_token_that_has_ended_is_an_error_if_it_was_meant_by_its_id(hooks: Hoo
     hook = hooks["kafka_default"]
     # Not tried by a login, which may take longer than that.
     token = hook.create_unchecked(lease_ms=1000).info
-    deadline = time.monotonic() + 30
-    while hook.now_ms() <= token.expiry_ms:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: hook.now_ms() > token.expiry_ms, "the token has ended", 30)
     assert renew(token_owner="alice") == {"tokens": [], "at_maximum": []}
     with pytest.raises(AirflowFailException, match=rf"cannot be renewed: token {token.token_id}"):
         renew(token_ids=[token.token_id])
     # For an expiry it is the requested state.
-    assert run(ExpireDelegationTokensOperator(task_id="t", token_ids=[token.token_id])) == {"tokens": []}
+    assert expire(token_ids=[token.token_id]) == []
 
 
 def test_a_further_try_ends_what_an_earlier_one_left(made: Made, hooks: Hooks) -> None:
@@ -133,35 +129,23 @@ def test_a_further_try_ends_what_an_earlier_one_left(made: Made, hooks: Hooks) -
     keeps none alive.
     """
     first, other, last = made(None, None, None)
-    store = TaskStateStore()
-
-    def expire(*tokens: str) -> Any:
-        return ExpireDelegationTokensOperator(task_id="t", token_ids=list(tokens)).execute(task_context(store))
-
-    hook = hooks["kafka_default"]
-    expire(first.token_id)
-    assert ids(expire(first.token_id, other.token_id)) == {other.token_id}
+    store, hook = TaskStateStore(), hooks["kafka_default"]
+    expire(store, token_ids=[first.token_id])
+    assert ids(expire(store, token_ids=[first.token_id, other.token_id])) == {other.token_id}
     with pytest.raises(AirflowFailException, match=r"\['no-such-token'\] must exist"):
-        expire("no-such-token", last.token_id)
+        expire(store, token_ids=["no-such-token", last.token_id])
     # Brokers hear of it one after the other.
-    deadline = time.monotonic() + 10
-    while left := {first, other, last} & set(hook.describe("alice")):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.2)
+    until(lambda: not {first, other, last} & set(hook.describe("alice")), "none is left", 10)
 
 
 @pytest.mark.long
 def test_how_long_they_live_may_be_given(made: Made, hooks: Hooks) -> None:
     """No renewal shortens, and no expiry prolongs; a broker would do either."""
     (token,) = made(60_000)
-
-    def expire(seconds: int) -> Any:
-        return run(ExpireDelegationTokensOperator(task_id="t", token_owner="alice", expire_in=seconds))["tokens"]
-
     (renewed,) = renew(token_ids=token.token_id, renew_for=120)["tokens"]
     assert renew(token_ids=[token.token_id], renew_for=60) == {"tokens": [], "at_maximum": []}
-    assert expire(500) == []
-    (ending,) = expire(30)
+    assert expire(token_owner="alice", expire_in=500) == []
+    (ending,) = expire(token_owner="alice", expire_in=30)
 
     ends = [each["expiry_timestamp_ms"] - token.issue_ms for each in (renewed, ending)]
     assert 100_000 < ends[0] < 140_000
@@ -174,25 +158,23 @@ def test_the_owner_in_default_args_is_airflows(made: Made) -> None:
     """It names a team, not a Kafka principal; one that is written as a principal is one."""
     (token,) = made(60_000)
     with DAG("d", default_args={"owner": "data-team"}):
-        operator = RenewDelegationTokensOperator(task_id="t", ending_within=120)
-        of_another = RenewDelegationTokensOperator(task_id="u", ending_within=120, owner="User:carol")
+        operator = Renew(task_id="t", ending_within=120)
+        of_another = Renew(task_id="u", ending_within=120, owner="User:carol")
     assert operator.owner == "data-team"
-    assert ids(run(of_another)) == set()
-    assert ids(run(operator)) == {token.token_id}
+    assert execute(of_another)["tokens"] == []
+    assert ids(execute(operator)["tokens"]) == {token.token_id}
 
 
 @pytest.mark.long
 def test_bad_input() -> None:
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({}, "Select delegation tokens"),
-        ({"ending_within": -1}, "ending_within must be"),
-        ({"token_owner": "alice", "conn_id": None}, "conn_id must be"),
+    refused: list[tuple[list[Any], dict[str, Any], str]] = [
+        ([renew, expire], {}, "Select delegation tokens"),
+        ([renew, expire], {"ending_within": -1}, "ending_within must be"),
+        ([renew, expire], {"token_owner": "alice", "conn_id": None}, "conn_id must be"),
+        ([renew], {"token_owner": "alice", "renew_for": 0}, "renew_for must be"),
+        ([expire], {"token_owner": "alice", "expire_in": "soon"}, "expire_in must be"),
     ]
-    for parameters, message in refused:
-        for kind in (RenewDelegationTokensOperator, ExpireDelegationTokensOperator):
+    for calls, parameters, message in refused:
+        for call in calls:
             with pytest.raises(AirflowFailException, match=message):
-                run(kind(task_id="t", **parameters))
-    with pytest.raises(AirflowFailException, match="renew_for must be"):
-        renew(token_owner="alice", renew_for=0)
-    with pytest.raises(AirflowFailException, match="expire_in must be"):
-        run(ExpireDelegationTokensOperator(task_id="t", token_owner="alice", expire_in="soon"))
+                call(**parameters)

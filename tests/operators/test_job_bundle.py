@@ -30,17 +30,18 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
 from airflow_provider_kafka_spark.core.handoff.report_mac import sign
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import has_submitted_nothing
+from tests.operators.copy_task import Batch, execute, numbered, once
 
 pytestmark = pytest.mark.broker
 
 PASSWORD = "the-right-password"
+PLACE = {"spark_version": "4.0.0", "scala_version": "2.13"}
 
 
 @dataclass
@@ -58,13 +59,12 @@ class Planner:
         return str(self.home / "job")
 
     def bundle(self, number: int = 1, *, clear_number: int = 0, **parameters: Any) -> JobBundle:
-        place = {"folder": self.folder, "report_location": str(self.home / "reports")}
-        place |= {"spark_version": "4.0.0", "scala_version": "2.13"}
+        place = {**PLACE, "folder": self.folder, "report_location": str(self.home / "reports")}
         place |= {name: parameters.pop(name) for name in tuple(place) if name in parameters}
         given = {"topics": [self.source], "target_topic": self.target, **parameters}
         ti = Try(try_number=number, max_tries=3 + clear_number)
-        context = task_context(self.store, clear_number=clear_number, ti=ti)
-        bundle = KafkaToKafkaBatchOperator(task_id="copy", **given).bundle(context, **place)  # type: ignore[arg-type]
+        context: Any = task_context(self.store, clear_number=clear_number, ti=ti)
+        bundle = Batch(task_id="copy", **given).bundle(context, **place)
         bundle.write(self.folder)
         return bundle
 
@@ -82,14 +82,10 @@ def run(spark: InProcessSpark, bundle: JobBundle) -> int:
     return spark.run(Path(bundle.script).stem, Path(request_file))
 
 
-def once(until: int) -> Counter[bytes]:
-    return Counter(b"%d" % i for i in range(until))
-
-
 @pytest.fixture
 def planner(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> Planner:
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
-    kafka.produce(source, [Record(value=b"%d" % i, partition=i % 2) for i in range(10)])
+    kafka.produce(source, numbered(0, 10))
     return Planner(kafka, source, target, tmp_path)
 
 
@@ -102,16 +98,16 @@ def test_the_report_of_the_other_job_is_proved(planner: Planner, in_process_spar
     elsewhere = planner.read(bundle)
     result = elsewhere.prove(elsewhere.read_report())
 
-    operator = KafkaToKafkaBatchOperator(task_id="other", topics=[planner.source], target_topic=planner.target)
     assert code == 0
-    assert planner.values() == once(10)
+    assert planner.values() == once(0, 10)
     assert (result["records_read"], result["records_written"], result["duplicates"]) == (10, 10, 0)
     assert result == json.loads(json.dumps(result))
     with pytest.raises(Exception, match=r"could not be written|already|File exists"):
         run(in_process_spark, bundle)
-    assert planner.values() == once(10)
+    assert planner.values() == once(0, 10)
     assert elsewhere.prove(elsewhere.read_report()) == result
-    assert operator.execute(task_context()).keys() == result.keys()  # type: ignore[arg-type]
+    operator = Batch(task_id="other", topics=[planner.source], target_topic=planner.target)
+    assert execute(operator).keys() == result.keys()
 
 
 @pytest.mark.long
@@ -127,7 +123,7 @@ def test_another_bundle_of_the_task_writes_only_what_is_missing(
         run(in_process_spark, second)
         result = second.prove(second.read_report())
 
-        assert planner.values() == once(10)
+        assert planner.values() == once(0, 10)
         assert (result["records_written"], result["delivered_before"]) == (10, 10)
         assert second.planned.run_id == first.planned.run_id
         assert second.report_uri != first.report_uri
@@ -148,7 +144,7 @@ def test_secrets_are_in_secrets_only(
     """And the job logs in with them."""
     connection("kafka_default", extra=secured_broker.sasl_client_config("copier", "SCRAM-SHA-512"))
     target = secured_broker.create_topic(f"secrets-{tmp_path.name}", 1)
-    bundle = KafkaToKafkaBatchOperator(task_id="copy", topics=["orders"], target_topic=target).bundle(
+    bundle = Batch(task_id="copy", topics=["orders"], target_topic=target).bundle(
         task_context(),  # type: ignore[arg-type]
         folder=str(tmp_path / "job"),
         report_location=str(tmp_path / "reports"),

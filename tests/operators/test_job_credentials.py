@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
-from tests.airflow_fakes import task_context
-from tests.login_clusters import (
-    RECORDS,
-    Cluster,
-    certificate_in_files,
-    values,
-)
+from tests.login_clusters import RECORDS, Cluster, certificate_in_files, values
 from tests.operators.conftest import Traces
+from tests.operators.copy_task import Batch, execute
 from tests.services.certificates import CertificateAuthority
 from tests.services.identity_provider import IdentityProvider
 
@@ -48,38 +40,23 @@ def target() -> Iterator[Cluster]:
         yield Cluster(broker, authority)
 
 
-@pytest.fixture
-def copy_topic(target: Cluster) -> str:
-    return target.broker.create_topic(f"copy-{uuid4().hex[:8]}")
-
-
-@pytest.fixture(autouse=True)
-def spark_connection(connection: Callable[..., None]) -> None:
-    connection("spark_default", conn_type="spark", host="local[1]")
-
-
 @pytest.mark.long
 def test_two_clusters_two_logins(
-    source: Cluster, target: Cluster, copy_topic: str, connection: Callable[..., None], tmp_path: Path, traces: Traces
+    source: Cluster, target: Cluster, connection: Callable[..., None], tmp_path: Path, traces: Traces
 ) -> None:
     """Worker, driver and executors log in to each cluster in its own way, by a certificate in files and by an identity
     provider, and leave nothing.
     """
     folder = tmp_path / "secrets"
     folder.mkdir()
+    copy_topic = target.broker.create_topic("copy")
+    connection("spark_default", conn_type="spark", host="local[1]")
     connection("source", extra=certificate_in_files(source, folder))
     connection("target", extra=target.broker.sasl_client_config("copier", "OAUTHBEARER", tls=True))
 
-    result = run(KafkaToKafkaBatchOperator(topics=["orders"], target_topic=copy_topic, **COPY))
+    given = {"topics": ["orders"], "target_topic": copy_topic, "source_conn_id": "source", "target_conn_id": "target"}
+    result = execute(Batch(task_id="t", **given))
 
     assert result["records_written"] == RECORDS
     assert values(target.broker, copy_topic) == values(source.broker, "orders")
     assert (traces.files, traces.processes) == ([], [])
-
-
-COPY: dict[str, Any] = {"task_id": "t", "source_conn_id": "source", "target_conn_id": "target"}
-
-
-def run(operator: Any) -> dict[str, Any]:
-    result: dict[str, Any] = operator.execute(task_context())
-    return result

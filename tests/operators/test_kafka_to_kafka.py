@@ -13,25 +13,17 @@ from airflow.sdk import Asset
 from airflow.sdk.bases.operator import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import (
-    JobKilledError,
-    JobReportMissingError,
-)
+from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.operators import kafka_to_kafka
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.bare_ranges import bare
 from tests.operators.conftest import RecordingSpark, Traces
-
-
-def run(operator: KafkaToKafkaOperator, context: dict[str, Any]) -> dict[str, Any]:
-    return operator.execute(context)  # type: ignore[arg-type]
+from tests.operators.copy_task import Batch, Replay, execute
 
 
 def provenances(kafka: KafkaBroker, target: str) -> list[Provenance]:
@@ -49,8 +41,8 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
     kafka.produce(source, [Record(b"k%d" % i, b"v%d" % i, (("h", b"1"),), partition=i % 2) for i in range(100)])
     asset, store = Asset(f"kafka-topic://{target}"), TaskStateStore()
-    context = task_context(store)
-    operator = ReplayOffsetRangesOperator(
+    context: Any = task_context(store)
+    operator = Replay(
         task_id="task",
         offset_ranges=[f"{source}:1:0:10", {"topic": source, "partition": 0, "from_offset": 20, "until_offset": 50}],
         target_topic=target,
@@ -58,7 +50,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
         outlets=[asset],
     )
 
-    result = run(operator, context)
+    result = operator.execute(context)
 
     assert json.loads(json.dumps(result)) == result
     run_id, application_id = result["run_id"], result["application_id"]
@@ -123,7 +115,7 @@ def test_a_green_task(kafka: KafkaBroker, topic: TopicFactory, traces: Traces) -
     }
     assert context["outlet_events"][asset].extra.items() >= expected_extra.items()
     assert "_link_SparkApplicationLink" not in context["ti"].pushed
-    assert store.values["kafka_spark_run"]["result"]["run_id"] == run_id
+    assert store.values["kafka_spark_run"]["value"]["result"]["run_id"] == run_id
     assert (traces.files, traces.processes) == ([], [])
 
 
@@ -135,16 +127,10 @@ def test_plan_only_starts_nothing(
     source, target = topic(2, suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v", partition=0) for _ in range(30)])
     kafka.delete_records(source, {0: 10})
-    operator = KafkaToKafkaBatchOperator(
-        task_id="task",
-        topics=[source],
-        starting_offsets={source: {"0": 4, "1": -2}},
-        target_topic=target,
-        fail_on_data_loss=False,
-        plan_only=True,
-    )
+    given: dict[str, Any] = {"starting_offsets": {source: {"0": 4, "1": -2}}, "fail_on_data_loss": False}
+    operator = Batch(task_id="task", topics=[source], target_topic=target, plan_only=True, **given)
 
-    result = run(operator, task_context())
+    result = execute(operator)
 
     assert json.loads(json.dumps(result)) == result
     (missing,) = result["missing_ranges"]
@@ -198,16 +184,16 @@ def test_a_retry_uses_the_first_plan(
     kafka.produce(target, [Record(value=b"old") for _ in range(3)])
     store = TaskStateStore()
 
-    def fail_once(**context: Any) -> None:
-        operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target)
-        with pytest.raises(JobReportMissingError):
-            run(operator, task_context(store, **context))
+    def copy(clear_number: int = 0) -> None:
+        execute(Batch(task_id="task", topics=[source], target_topic=target), store, clear_number=clear_number)
 
-    fail_once()
+    with pytest.raises(JobReportMissingError):
+        copy()
     kafka.produce(source, [Record(value=b"later") for _ in range(5)])
     kafka.produce(target, [Record(value=b"perhaps ours") for _ in range(2)])
-    fail_once()
-    fail_once(clear_number=1)
+    for clear_number in (0, 1):
+        with pytest.raises(JobReportMissingError):
+            copy(clear_number)
 
     first, retry, cleared = recording_spark.requests
     assert first.ranges == retry.ranges == (f"{source}:0:0:10",)
@@ -219,9 +205,8 @@ def test_a_retry_uses_the_first_plan(
     kafka.delete_topic(source)
     kafka.create_topic(source)
     kafka.produce(source, [Record(value=b"other") for _ in range(20)])
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target)
     with pytest.raises(AirflowFailException, match=r"DataLossError: .*deleted and recreated.*Clear the task"):
-        run(operator, task_context(store, clear_number=1))
+        copy(clear_number=1)
     assert len(recording_spark.requests) == 3
 
 
@@ -240,9 +225,7 @@ def test_a_killed_task_fails_and_its_next_try_completes_it(
 
     def operator() -> KafkaToKafkaOperator:
         # Seven seconds, so that there is a middle to be killed in.
-        return KafkaToKafkaBatchOperator(
-            task_id="task", topics=[source], target_topic=target, max_records_per_second=records // 7
-        )
+        return Batch(task_id="task", topics=[source], target_topic=target, max_records_per_second=records // 7)
 
     killed = operator()
 
@@ -255,14 +238,14 @@ def test_a_killed_task_fails_and_its_next_try_completes_it(
     killer = threading.Thread(target=kill_in_the_middle)
     killer.start()
     with pytest.raises(JobKilledError, match="The task was killed"):
-        run(killed, task_context(store))
+        execute(killed, store)
     killer.join()
 
     assert (traces.files, traces.processes) == ([], [])
     delivered = len(kafka.consume(target))
     assert 0 < delivered < records
 
-    result = run(operator(), task_context(store))
+    result = execute(operator(), store)
 
     counted = Counter((p.partition, p.offset) for p in provenances(kafka, target))
     assert counted == Counter((p, offset) for p in range(2) for offset in range(records // 2))
@@ -279,17 +262,16 @@ def test_a_driver_that_dies_without_a_report(kafka: KafkaBroker, topic: TopicFac
     """
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v")])
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, driver_memory="1")
 
     with pytest.raises(JobReportMissingError, match="spark-submit ended with") as raised:
-        run(operator, task_context())
+        execute(Batch(task_id="task", topics=[source], target_topic=target, driver_memory="1"))
 
     assert "memory" in str(raised.value)
     assert raised.value.retriable
     assert (traces.files, traces.processes) == ([], [])
 
 
-@pytest.mark.parametrize("operator", [KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator])
+@pytest.mark.parametrize("operator", [Batch, Replay])
 def test_parameters_are_those_of_an_airflow_operator(operator: type[KafkaToKafkaOperator]) -> None:
     """Nothing is checked or changed before rendering: templates and outputs of other tasks may stand in every field. A
     misspelt parameter is an error when the DAG is parsed, and none hides one of Airflow's attributes or methods.

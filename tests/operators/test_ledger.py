@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from tests.airflow_fakes import TaskStateStore
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, large
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -40,14 +39,6 @@ class Scene(CopyTask):
 
     def produce(self, count: int, partition: int = 0, key: bytes | None = None) -> None:
         self.kafka.produce(self.source, [Record(key, b"%d" % i, partition=partition) for i in range(count)])
-
-    def produce_large(self, partition: int = 0) -> None:
-        """A record that the target refuses, until it takes large ones."""
-        self.kafka.alter_topic(self.target, {"max.message.bytes": "20000"})
-        self.kafka.produce(self.source, [Record(b"k", os.urandom(50_000), partition=partition)])
-
-    def take_large(self) -> None:
-        self.kafka.alter_topic(self.target, {"max.message.bytes": "1000000"})
 
 
 def kinds(entry: Any) -> list[str]:
@@ -86,13 +77,11 @@ def test_a_failed_run_leaves_what_it_has_committed_and_its_retry_covers_the_rest
     # Spark runs the tasks with the most records first. Their progress is in several groups.
     scene.produce(12)
     scene.produce(4, 1)
-    scene.produce_large(1)
+    scene.kafka.produce(scene.source, [large(1)])
     scene.given |= {"preserve_order": False, "max_records_per_partition": 4}
     caplog.set_level("INFO")
-    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-        scene.run()
+    scene.fail_at_large()
     failed, printed = scene.left, capsys.readouterr().out
-    scene.take_large()
     scene.run()
 
     assert "> in the plan" in printed
@@ -118,20 +107,18 @@ def test_a_clear_that_fails_at_once_has_not_delivered_its_plan(scene: Scene) -> 
     assert (scene.left["state"], kinds(scene.left)) == ("partial", ["0:0-10 covered", "0:10-20 unfinished"])
 
 
-def stop(*_: object, **__: object) -> None:
-    raise RuntimeError("stopped")
-
-
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 def test_while_it_runs_its_plan_is_not_a_gap(scene: Scene, monkeypatch: pytest.MonkeyPatch, delivery: str) -> None:
     scene.produce(1)
-    seen: list[Any] = []
-    monkeypatch.setattr(Batch, "_collect", lambda *_: seen.append(scene.left) or stop())
 
+    def look(*_: object) -> None:
+        assert kinds(scene.left) == ["0:0-1 running"]
+        raise RuntimeError("stopped")
+
+    monkeypatch.setattr(Batch, "_collect", look)
     with pytest.raises(RuntimeError, match="stopped"):
         scene.run(delivery=delivery)
 
-    assert kinds(seen[0]) == ["0:0-1 running"]
     # At least once commits no progress: what is in the target is not known.
     assert kinds(scene.left) == ["0:0-1 covered" if delivery == "exactly_once" else "0:0-1 unfinished"]
 
@@ -158,13 +145,11 @@ def test_what_a_filter_leaves_nothing_of_is_covered_and_what_was_lost_is_no_gap(
 def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(scene: Scene) -> None:
     given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 10}
     scene.produce(25)
-    scene.produce_large()
+    scene.kafka.produce(scene.source, [large()])
     for _ in range(2):
-        with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-            scene.run(**given)
+        scene.fail_at_large(lambda: scene.run(**given))
         # The second try has only the rest in its plan.
         assert kinds(scene.left) == ["0:0-20 covered", "0:20-26 unfinished"]
-    scene.take_large()
 
     scene.run(**given)
 

@@ -20,12 +20,11 @@ import psutil
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import task_context
 from tests.child_processes import children_with
 from tests.operators.conftest import Traces
+from tests.operators.copy_task import Batch, execute
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 #: The types of a request, and of an answer that it failed, in Spark's own protocol.
@@ -80,16 +79,13 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
     def written() -> int:
         return sum(end for _, end in kafka.offsets(target).values())
 
-    def more_than(count: int) -> bool:
+    def wait_for_more_than(count: int) -> None:
         deadline = time.monotonic() + 90
-        while written() <= count:
-            if time.monotonic() > deadline:
-                return False
+        while written() <= count and time.monotonic() < deadline:
             time.sleep(0.05)
-        return True
 
     def look_and_crash() -> None:
-        more_than(100)
+        wait_for_more_than(100)
         for process in children_with("batch.py"):
             sockets = process.net_connections(kind="inet")
             # Java shows an IPv4 address as an IPv6 one.
@@ -110,7 +106,7 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
             for number in range(3):
                 # As the "(kill)" links of the UI do.
                 _page(port, f"jobs/job/kill/?id={number}", data=b"")
-        more_than(seen.written[0] + 100)
+        wait_for_more_than(seen.written[0] + 100)
         seen.written.append(written())
         for process in children_with("batch.py"):
             if process.name() == "java":
@@ -120,9 +116,8 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
     thread.start()
     # For a minute, so that there is a middle to look at; by SQL, as a job that has most of Spark.
     slow: dict[str, Any] = {"max_records_per_second": 100, "where": "length(value) = 6"}
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **slow)
     with pytest.raises(KafkaSparkError):
-        operator.execute(task_context())  # type: ignore[arg-type]
+        execute(Batch(task_id="task", topics=[source], target_topic=target, **slow))
     thread.join()
 
     assert [address for address in seen.listening if not ipaddress.ip_address(address[0]).is_loopback] == []

@@ -13,13 +13,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import bounded_copy
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
-from tests.airflow_fakes import task_context
-from tests.operators.copy_task import CopyTask, NewTask, Stream, audit, numbered, once
+from tests.operators.copy_task import CopyTask, NewTask, Replay, Stream, audit, execute, large, numbered, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -42,18 +42,12 @@ def task(new_task: NewTask) -> Any:
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        pytest.param({}, id="exactly-once"),
-        pytest.param(
-            {"delivery": "at_least_once", "target_topic": None}, id="at-least-once-and-routed", marks=pytest.mark.long
-        ),
-    ],
+    "routed", [pytest.param(False, id="exactly-once"), pytest.param(True, id="at-least-once", marks=pytest.mark.long)]
 )
-def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, parameters: dict[str, Any]) -> None:
+def test_a_clear_after_a_success_writes_only_what_is_new(task: Task, routed: bool) -> None:
     """Other records of the target stay out of the result; each event announces what none has announced before."""
-    if "target_topic" in parameters:
-        parameters = {**parameters, "target_topic_expr": f"if(offset >= 0, '{task.target}', null)"}
+    by_row = {"target_topic": None, "target_topic_expr": f"if(offset >= 0, '{task.target}', null)"}
+    parameters: dict[str, Any] = {"delivery": "at_least_once", **by_row} if routed else {}
     task.kafka.produce(task.target, [Record(value=b"other")])
     first = task.clear(**parameters)
     announced_first = task.announced
@@ -94,10 +88,8 @@ def test_a_clear_writes_again_what_the_target_has_lost(task: Task) -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "policy"),
-    [
-        pytest.param({"provenance": None}, "delete", id="no-header"),
-        pytest.param({}, "compact", id="compacted"),
-    ],
+    [({"provenance": None}, "delete"), ({}, "compact")],
+    ids=["no-header", "compacted"],
 )
 def test_where_the_target_cannot_be_read_back_the_proof_counts(
     task: Task, parameters: dict[str, Any], policy: str
@@ -252,8 +244,30 @@ def test_a_clear_without_the_state(task: Task, has_mark: bool, monkeypatch: pyte
 
 
 def test_a_stream_takes_no_other_way(tmp_path: Any) -> None:
-    operator = Stream(
-        task_id="task", topics=["a"], target_topic="b", checkpoint_location=str(tmp_path), on_rerun="copy_again"
-    )
+    given = {"topics": ["a"], "target_topic": "b", "checkpoint_location": str(tmp_path), "on_rerun": "copy_again"}
     with pytest.raises(AirflowFailException, match="on_rerun of a stream must be 'missing_only'"):
-        operator.execute(task_context())  # type: ignore[arg-type]
+        execute(Stream(task_id="task", **given))
+
+
+@pytest.mark.parametrize("others", [("green",), ("lost", "green")], ids=" then ".join)
+def test_what_a_failed_plan_has_left_is_found_after_other_plans(new_task: NewTask, others: tuple[str, ...]) -> None:
+    """Also in a partition that the plans between have nothing of; and the announced ranges have all of it."""
+    records = [*numbered(0, 4), large(), *numbered(4, 8)]
+    records = [record._replace(partition=number) for number in range(2) for record in records]
+    task = new_task(CopyTask, 2, 2, records, preserve_partition=True)
+    first, between, whole = (
+        [f"{task.source}:{number}:{start}:{end}" for number, start, end in ranges]
+        for ranges in ([(0, 0, 6), (1, 0, 6)], [(0, 5, 9)], [(0, 0, 9), (1, 0, 9)])
+    )
+    left = task.fail_at_large(lambda: task.run(Replay, offset_ranges=first), commit_records=3)
+    for other in others:
+        task.clears += 1
+        (task.succeed if other == "green" else task.lose_report)(Replay, offset_ranges=between)
+    task.clears += 1
+    result = task.succeed(Replay, offset_ranges=whole)
+
+    assert left.total() >= 3
+    assert task.values() == task.values(task.source)
+    told = OffsetRanges.parse(result["target_ranges"])
+    for r in task.kafka.consume(task.target):
+        assert any(t.partition == r.partition and t.from_offset <= (r.offset or 0) < t.until_offset for t in told), r

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import task_context
-from tests.in_process_jobs import InProcessSpark
-from tests.operators.copy_task import pace_groups
+from tests.operators.copy_task import Batch, execute, pace_groups
 
 RATE = 2_000
 
@@ -69,6 +66,7 @@ class Meter:
 
 @pytest.mark.broker
 @pytest.mark.spark
+@pytest.mark.usefixtures("in_process_spark")
 @pytest.mark.parametrize(
     ("counts", "parameters"),
     [
@@ -84,7 +82,6 @@ class Meter:
 def test_the_whole_job_keeps_the_pace(
     kafka: KafkaBroker,
     topic: TopicFactory,
-    in_process_spark: InProcessSpark,
     counts: list[int],
     parameters: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -99,10 +96,9 @@ def test_the_whole_job_keeps_the_pace(
         {"batch.num.messages": 100, "linger.ms": 1_000, "compression.type": "none"},
     )
     given = {"max_records_per_second": RATE, "preserve_partition": True, **parameters}
-    operator = KafkaToKafkaBatchOperator(task_id="task", topics=[source], target_topic=target, **given)
 
     with Meter(kafka, target) as meter:
-        result = operator.execute(task_context())  # type: ignore[arg-type]
+        result = execute(Batch(task_id="task", topics=[source], target_topic=target, **given))
 
     records = sum(counts)
     assert result["records_written"] == records

@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import proof
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, audit, covering, once
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, audit, covering, large, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -56,13 +56,6 @@ def task(new_task: NewTask) -> Any:
     return found
 
 
-@pytest.fixture
-def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transactions of few records."""
-    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 50)
-
-
-@pytest.mark.usefixtures("small_commits")
 @pytest.mark.parametrize(
     ("kind", "delivery"),
     covering([(Batch, "exactly_once"), (Stream, "at_least_once")], (Batch, Stream), ("exactly_once", "at_least_once")),
@@ -71,18 +64,14 @@ def test_a_retry_after_a_failure_in_the_middle(task: CopyTask, kind: type, deliv
     """A record is refused. What was committed before it is not written again, where anything is committed; otherwise
     all is, with a warning.
     """
-    large = Record(b"large", os.urandom(50_000), partition=1)
-    produce(task.kafka, task.source, [large])
+    refused = large(1)
+    produce(task.kafka, task.source, [refused])
     produce(task.kafka, task.source, numbered(400, 600))
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "20000"})
-    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-        task.run(kind, delivery=delivery)
-    before = task.values()
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000000"})
+    before = task.fail_at_large(lambda: task.run(kind, delivery=delivery), 50)
 
     result = task.run(kind, delivery=delivery)
 
-    expected = once(0, 600) + Counter([large.value or b""])
+    expected = once(0, 600) + Counter([refused.value or b""])
     assert before.total() > 0
     assert result["records_written"] == 601
     assert result["batches_passed"] > 0
@@ -99,27 +88,22 @@ def test_a_retry_after_a_failure_in_the_middle(task: CopyTask, kind: type, deliv
         assert found["state"] == ("complete" if delivery == "exactly_once" else "unknown")
 
 
-@pytest.mark.usefixtures("small_commits")
 def test_two_plans_in_turn(task: CopyTask) -> None:
     """The short one has succeeded; the long one has delivered a part, which the success of the short one after it does
     not make unknown.
     """
     short = {"ending_offsets": {task.source: {"0": 200, "1": 200}}}
-    large = Record(b"large", os.urandom(50_000), partition=1)
+    refused = large(1)
     produce(task.kafka, task.source, numbered(400, 500))
-    produce(task.kafka, task.source, [large])
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "20000"})
+    produce(task.kafka, task.source, [refused])
     task.clear(**short)
-    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
-        task.clear()
-    part = task.values()
+    part = task.fail_at_large(task.clear, 50)
     again = task.clear(**short)
     left = task.values()
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000000"})
     whole = task.clear()
 
     assert 400 < part.total() == left.total()
-    assert task.values() == once(0, 500) + Counter([large.value or b""])
+    assert task.values() == once(0, 500) + Counter([refused.value or b""])
     assert whole["delivered_before"] == part.total()
     for result in (again, whole):
         assert_mapped(task.kafka, result)

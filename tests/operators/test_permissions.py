@@ -14,7 +14,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import py4j.java_gateway
 import py4j.protocol
 import pytest
-from airflow.sdk import BaseOperator, PokeReturnValue
+from airflow.sdk import BaseOperator, BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark import operators, sensors
@@ -36,14 +36,11 @@ from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenH
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.consumer_group import TranslateGroupOffsetsOperator
 from airflow_provider_kafka_spark.operators.delegation_token import (
     ExpireDelegationTokensOperator,
     RenewDelegationTokensOperator,
 )
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.sensors.delegation_token import DelegationTokenExpirySensor
 from airflow_provider_kafka_spark.sensors.offsets import (
     ConsumerGroupLagSensor,
@@ -54,6 +51,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from tests.acls import OPTIONAL, PREFIXED, Acl, documented, granted, needed, withdrawn
 from tests.airflow_fakes import AssetStateStore, TaskStateStore, task_context
 from tests.in_process_jobs import InProcessSpark, jobs_in_process
+from tests.operators.copy_task import Batch, Replay, Stream
 from tests.triggers.conftest import until
 from tests.triggers.triggerer import Triggerer
 
@@ -107,13 +105,8 @@ class World:
         return result
 
     def stream(self, **parameters: Any) -> Any:
-        return self.run(
-            KafkaToKafkaAvailableNowOperator(
-                topics=["orders"],
-                starting_offsets="earliest",
-                **{**COPY, "checkpoint_location": str(self.folder / "checkpoint"), **parameters},
-            )
-        )
+        given = {**COPY, "checkpoint_location": str(self.folder / "checkpoint"), **parameters}
+        return self.run(Stream(topics=["orders"], starting_offsets="earliest", **given))
 
 
 @pytest.fixture(scope="module")
@@ -244,33 +237,18 @@ def token_acl(broker: KafkaBroker) -> Iterator[TokenAcl]:
         yield given
 
 
-def batch(w: World) -> Any:
-    return w.run(KafkaToKafkaBatchOperator(topics=["orders"], **COPY))
+def batch(w: World, **parameters: Any) -> Any:
+    return w.run(Batch(**{"topics": ["orders"], **COPY, **parameters}))
 
 
-def batch_by_token(w: World) -> Any:
+def by_token(task: Callable[..., Any], w: World) -> Any:
     with without_pyspark():
-        return w.run(KafkaToKafkaBatchOperator(topics=["orders"], use_delegation_token=True, **COPY))
+        return task(w, use_delegation_token=True)
 
 
-def replay(w: World) -> Any:
-    return w.run(ReplayOffsetRangesOperator(offset_ranges=[f"orders:0:0:{END}"], **COPY))
+def retry(w: World, clears: int = 0) -> Any:
+    """An earlier try has submitted a job, and its worker died; after a clear there is a new plan."""
 
-
-def retry(w: World) -> Any:
-    """An earlier try has submitted a job, and its worker died."""
-    _submit_and_die(w)
-    return batch(w)
-
-
-def clear(w: World) -> Any:
-    """The same, and then somebody cleared the task, so there is a new plan."""
-    _submit_and_die(w)
-    w.clear_number += 1
-    return batch(w)
-
-
-def _submit_and_die(w: World) -> None:
     def die(*_: object) -> JobReport:
         raise JobReportMissingError("died")
 
@@ -278,14 +256,8 @@ def _submit_and_die(w: World) -> None:
         patch.setattr(SparkJobHook, "run", die)
         with pytest.raises(JobReportMissingError):
             batch(w)
-
-
-def stream(w: World) -> Any:
-    return w.stream()
-
-
-def stream_with_group(w: World) -> Any:
-    return w.stream(commit_group_id="copy-of-orders")
+    w.clear_number += clears
+    return batch(w)
 
 
 def unfinished_stream(w: World) -> Any:
@@ -300,38 +272,14 @@ def audit(w: World, **parameters: Any) -> Any:
     return result
 
 
-def audit_by_token(w: World) -> Any:
-    with without_pyspark():
-        return audit(w, use_delegation_token=True)
-
-
 def poke(sensor: Any) -> Any:
     found = sensor.poke(task_context())
     assert isinstance(found, PokeReturnValue)
     return found.xcom_value
 
 
-ORDERS: dict[str, Any] = {"task_id": "t", "source_conn_id": "reader", "topics": ["orders"]}
-
-
-def new_records(w: World) -> Any:
-    return poke(KafkaNewRecordsSensor(since="earliest", **ORDERS))
-
-
-def new_records_since_group(w: World) -> Any:
-    return poke(KafkaNewRecordsSensor(since={"group_id": "shop"}, **ORDERS))
-
-
-def new_records_since_checkpoint(w: World) -> Any:
-    return poke(KafkaNewRecordsSensor(since={"checkpoint_location": str(w.unfinished)}, **ORDERS))
-
-
-def timestamp_reached(w: World) -> Any:
-    return poke(KafkaTimestampReachedSensor(timestamp=1_600_000_000_000, idle_after=1, **ORDERS))
-
-
-def group_lag(w: World) -> Any:
-    return poke(ConsumerGroupLagSensor(group_id="shop", max_lag=END, **ORDERS))
+def watch(kind: type[BaseSensorOperator], **parameters: Any) -> Any:
+    return poke(kind(task_id="t", source_conn_id="reader", topics=["orders"], **parameters))
 
 
 def move_group(w: World) -> Any:
@@ -351,7 +299,7 @@ def creation(w: World) -> Any:
     """The target does not exist, and is there again afterwards."""
     w.broker.delete_topic("copy")
     try:
-        return w.run(KafkaToKafkaBatchOperator(topics=["orders"], create_target_topics=True, **COPY))
+        return batch(w, create_target_topics=True)
     finally:
         if "copy" not in w.broker.topics():
             w.broker.create_topic("copy")
@@ -361,30 +309,43 @@ def creation(w: World) -> Any:
 class Scenario:
     """A task, and what of the table of its class concerns it."""
 
+    name: str
+    kind: type[BaseOperator]
     run: Callable[[World], Any]
-    class_name: str
     whens: tuple[str, ...] = ()
 
+    @property
+    def class_name(self) -> str:
+        return self.kind.__name__
 
+
+_NEW = KafkaNewRecordsSensor
 SCENARIOS = (
-    Scenario(batch, "KafkaToKafkaBatchOperator"),
-    Scenario(batch_by_token, "KafkaToKafkaBatchOperator"),
-    Scenario(creation, "KafkaToKafkaBatchOperator", ("create_target_topics",)),
-    Scenario(replay, "ReplayOffsetRangesOperator"),
-    Scenario(retry, "KafkaToKafkaBatchOperator"),
-    Scenario(clear, "KafkaToKafkaBatchOperator"),
-    Scenario(stream, "KafkaToKafkaAvailableNowOperator"),
-    Scenario(stream_with_group, "KafkaToKafkaAvailableNowOperator", ("commit_group_id",)),
-    Scenario(unfinished_stream, "KafkaToKafkaAvailableNowOperator"),
-    Scenario(audit, "AuditReplayOperator"),
-    Scenario(audit_by_token, "AuditReplayOperator"),
-    Scenario(new_records, "KafkaNewRecordsSensor"),
-    Scenario(new_records_since_group, "KafkaNewRecordsSensor", ("since a group",)),
-    Scenario(new_records_since_checkpoint, "KafkaNewRecordsSensor"),
-    Scenario(timestamp_reached, "KafkaTimestampReachedSensor"),
-    Scenario(group_lag, "ConsumerGroupLagSensor"),
-    Scenario(move_group, "TranslateGroupOffsetsOperator"),
-)
+    Scenario("batch", Batch, batch),
+    Scenario("batch_by_token", Batch, lambda w: by_token(batch, w)),
+    Scenario("creation", Batch, creation, ("create_target_topics",)),
+    Scenario("replay", Replay, lambda w: w.run(Replay(offset_ranges=[f"orders:0:0:{END}"], **COPY))),
+    Scenario("retry", Batch, retry),
+    Scenario("clear", Batch, lambda w: retry(w, clears=1)),
+    Scenario("stream", Stream, World.stream),
+    Scenario("stream_with_group", Stream, lambda w: w.stream(commit_group_id="copy-of-orders"), ("commit_group_id",)),
+    Scenario("unfinished_stream", Stream, unfinished_stream),
+    Scenario("audit", AuditReplayOperator, audit),
+    Scenario("audit_by_token", AuditReplayOperator, lambda w: by_token(audit, w)),
+    Scenario("new_records", _NEW, lambda _: watch(_NEW, since="earliest")),
+    Scenario("new_records_since_group", _NEW, lambda _: watch(_NEW, since={"group_id": "shop"}), ("since a group",)),
+    Scenario(
+        "new_records_since_checkpoint", _NEW, lambda w: watch(_NEW, since={"checkpoint_location": str(w.unfinished)})
+    ),
+    Scenario(
+        "timestamp_reached", KafkaTimestampReachedSensor,
+        lambda _: watch(KafkaTimestampReachedSensor, timestamp=1_600_000_000_000, idle_after=1),
+    ),
+    Scenario(
+        "group_lag", ConsumerGroupLagSensor, lambda _: watch(ConsumerGroupLagSensor, group_id="shop", max_lag=END)
+    ),
+    Scenario("move_group", TranslateGroupOffsetsOperator, move_group),
+)  # fmt: skip
 
 
 def _rows() -> Iterator[Any]:
@@ -394,8 +355,8 @@ def _rows() -> Iterator[Any]:
         table, acls = tuple(documented(scenario.class_name)), needed(scenario.class_name, *scenario.whens)
         new = [acl for acl in acls if (table, acl) not in seen]
         seen.update((table, acl) for acl in acls)
-        name, long = scenario.run.__name__, pytest.mark.long
-        yield pytest.param(scenario, new, id=name, marks=long if scenario.run in (replay, audit_by_token) else ())
+        name, long = scenario.name, pytest.mark.long
+        yield pytest.param(scenario, new, id=name, marks=long if name in ("replay", "audit_by_token") else ())
         if new != acls:
             yield pytest.param(scenario, acls, id=f"{name}-all", marks=long)
 
@@ -481,12 +442,11 @@ def _subclasses(kind: type) -> Iterator[type]:
 def test_a_topic_that_only_the_expression_knows(broker: KafkaBroker, world: World) -> None:
     """Spark cannot distinguish an unauthorized topic from a missing one; the error says both."""
     acls = [acl for acl in needed("KafkaToKafkaBatchOperator") if acl.resource != "target"]
-    parameters = {**COPY, "target_topic": None, "target_topic_expr": "concat('co', 'py')"}
     with (
         granted(broker, acls, PRINCIPALS, NAMES),
         pytest.raises(AirflowFailException, match=r"may not see: \['copy'\].*WRITE"),
     ):
-        world.run(KafkaToKafkaBatchOperator(topics=["orders"], **parameters))
+        batch(world, target_topic=None, target_topic_expr="concat('co', 'py')")
     assert world.started == ["batch"]
 
 
@@ -494,11 +454,10 @@ def test_a_plan_needs_what_the_copy_needs(broker: KafkaBroker, world: World) -> 
     """A plan that succeeds says that the copy may run."""
     acls = needed("KafkaToKafkaBatchOperator")
     describe = {replace(acl, operation="DESCRIBE") for acl in acls}
-    plan = KafkaToKafkaBatchOperator(topics=["orders"], plan_only=True, **COPY)
     with granted(broker, list(describe), PRINCIPALS, NAMES), pytest.raises(AirflowFailException, match="needs READ on"):
-        world.run(plan)
+        batch(world, plan_only=True)
     with granted(broker, acls, PRINCIPALS, NAMES):
-        assert world.run(plan)["planned_records"] == END
+        assert batch(world, plan_only=True)["planned_records"] == END
     assert world.started == []
 
 
@@ -571,10 +530,9 @@ def test_tokens_of_ones_own_need_no_acl(broker: KafkaBroker, capsys: pytest.Capt
     with DelegationTokenHook("watcher") as hook:
         own = hook.create().info.token_id
     (clock,) = [acl for acl in documented("ExpireDelegationTokensOperator") if acl.when == OPTIONAL]
-    for ids, kind in (([own], RenewDelegationTokensOperator), ([own], ExpireDelegationTokensOperator)):
+    for kind, acls in ((RenewDelegationTokensOperator, [clock]), (ExpireDelegationTokensOperator, [])):
         capsys.readouterr()
-        with granted(broker, [clock], PRINCIPALS, NAMES) if kind is RenewDelegationTokensOperator else nullcontext():
-            result = kind(task_id="t", conn_id="watcher", token_ids=ids).execute(task_context())  # type: ignore[arg-type]
-        assert [token["token_id"] for token in result["tokens"]] == ids
-        is_warned = "does not return its own" in capsys.readouterr().out
-        assert is_warned == (kind is ExpireDelegationTokensOperator)
+        with granted(broker, acls, PRINCIPALS, NAMES):
+            result = kind(task_id="t", conn_id="watcher", token_ids=[own]).execute(task_context())  # type: ignore[arg-type]
+        assert [token["token_id"] for token in result["tokens"]] == [own]
+        assert ("does not return its own" in capsys.readouterr().out) == (not acls)

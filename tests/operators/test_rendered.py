@@ -16,9 +16,6 @@ from jinja2.exceptions import UndefinedError
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.sensors.offsets import (
     ConsumerGroupLagSensor,
@@ -29,13 +26,11 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
 from tests.operators.conftest import RecordingSpark
+from tests.operators.copy_task import Batch, Replay, Stream
 
-_BATCH = (KafkaToKafkaBatchOperator, {"topics": ["orders"], "target_topic": "copy"})
-_REPLAY = (ReplayOffsetRangesOperator, {"offset_ranges": ["orders:0:0:1"], "target_topic": "copy"})
-_STREAM = (
-    KafkaToKafkaAvailableNowOperator,
-    {"topics": ["orders"], "target_topic": "copy", "checkpoint_location": "/nowhere/checkpoint"},
-)
+_BATCH = (Batch, {"topics": ["orders"], "target_topic": "copy"})
+_REPLAY = (Replay, {"offset_ranges": ["orders:0:0:1"], "target_topic": "copy"})
+_STREAM = (Stream, {"topics": ["orders"], "target_topic": "copy", "checkpoint_location": "/nowhere/checkpoint"})
 _AUDIT = (AuditReplayOperator, {"of": "dag.task"})
 _NEW = (KafkaNewRecordsSensor, {"topics": ["orders"], "since": "earliest"})
 _LAG = (ConsumerGroupLagSensor, {"topics": ["orders"], "group_id": "g", "max_lag": 0})
@@ -106,7 +101,7 @@ def test_a_form_says_whether_only_a_plan_is_made(
     """``false`` of a form is false: the job is started."""
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka.produce(source, [Record(value=b"v")])
-    kind = (KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target, "plan_only": _GIVEN})
+    kind = (Batch, {"topics": [source], "target_topic": target, "plan_only": _GIVEN})
 
     for yes, is_native in ((True, True), ("yes", False), ("True", True), (1, False)):
         assert run(kind, yes, is_native=is_native)["state"] == "planned"
@@ -151,7 +146,7 @@ def test_all_that_a_form_gives_reaches_the_job(
     templates = {name: "{{ params.given." + name + " }}" for name in forms}
 
     with pytest.raises(JobReportMissingError):
-        run((KafkaToKafkaBatchOperator, {"target_topic": target}), forms, **templates)
+        run((Batch, {"target_topic": target}), forms, **templates)
 
     (request,) = recording_spark.requests
     assert ({r.topic for r in request.offset_ranges}, len(request.spans)) == (set(sources), 6)
@@ -177,7 +172,7 @@ def test_a_run_without_records_may_be_skipped(
 ) -> None:
     """By default it succeeds. One whose records have all aged out is not skipped: the result names them."""
     source, target = topic(suffix="source"), topic(suffix="target")
-    kind = (KafkaToKafkaBatchOperator, {"topics": [source], "target_topic": target})
+    kind = (Batch, {"topics": [source], "target_topic": target})
 
     with pytest.raises(AirflowSkipException, match="No records"):
         run(kind, "skip", on_empty=_GIVEN)
@@ -186,15 +181,15 @@ def test_a_run_without_records_may_be_skipped(
         run(kind, "never", on_empty=_GIVEN)
     kafka.produce(source, [Record(value=b"v") for _ in range(5)])
     kafka.delete_records(source, {0: 5})
-    lost = (ReplayOffsetRangesOperator, {"offset_ranges": [f"{source}:0:0:5"], "target_topic": target})
+    lost = (Replay, {"offset_ranges": [f"{source}:0:0:5"], "target_topic": target})
     result = run(lost, "skip", on_empty=_GIVEN, fail_on_data_loss=False)
     assert (result["missing"], result["records_read"]) == (5, 0)
     assert recording_spark.requests == []
 
 
 _UNDATED = [
-    pytest.param((KafkaToKafkaBatchOperator, {"starting_timestamp": "{{ data_interval_start }}"}), id="window"),
-    pytest.param((ReplayOffsetRangesOperator, {"offset_ranges": [], "where": "dt = '{{ ds }}'"}), id="expression"),
+    pytest.param((Batch, {"starting_timestamp": "{{ data_interval_start }}"}), id="window"),
+    pytest.param((Replay, {"offset_ranges": [], "where": "dt = '{{ ds }}'"}), id="expression"),
     pytest.param(
         (KafkaTimestampReachedSensor, {"topics": ["orders"], "timestamp": "{{ data_interval_end }}"}), id="sensor"
     ),

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing import broker_process
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from tests.airflow_fakes import TaskStateStore, Try, task_context
-from tests.in_process_jobs import InProcessSpark
+from tests.airflow_fakes import TaskStateStore, Try
+from tests.operators.copy_task import Batch, execute
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -57,14 +56,10 @@ def _names(text: str) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("in_process_spark")
 @pytest.mark.parametrize(("delivery", "use_token"), [("exactly_once", True), ("at_least_once", False)])
 def test_brokers_get_what_is_documented(
-    broker: KafkaBroker,
-    requests: Path,
-    in_process_spark: InProcessSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    delivery: str,
-    use_token: bool,
+    broker: KafkaBroker, requests: Path, monkeypatch: pytest.MonkeyPatch, delivery: str, use_token: bool
 ) -> None:
     """By a copy and its clear."""
     extra = broker.sasl_client_config("alice")
@@ -74,11 +69,9 @@ def test_brokers_get_what_is_documented(
     broker.create_topic(target, 2)
     seen = len(requests.read_text())
     for number in range(2):
-        operator = KafkaToKafkaBatchOperator(
-            task_id="copy", topics=["orders"], target_topic=target, delivery=delivery, use_delegation_token=use_token
-        )
-        ti = Try(try_number=number + 1, max_tries=number)
-        operator.execute(task_context(store, clear_number=number, ti=ti))  # type: ignore[arg-type]
+        how = {"delivery": delivery, "use_delegation_token": use_token}
+        operator = Batch(task_id="copy", topics=["orders"], target_topic=target, **how)
+        execute(operator, store, clear_number=number, ti=Try(try_number=number + 1, max_tries=number))
 
     lines = [line for line in requests.read_text()[seen:].splitlines() if '"listener":"SASL_PLAINTEXT"' in line]
     asked = {name.replace("_", "").lower() for name in re.findall(r'"requestApiKeyName":"(\w+)"', "".join(lines))}

@@ -14,11 +14,10 @@ from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestam
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators import batch
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, task_context
-from tests.operators.copy_task import NewTask, Stream
+from tests.airflow_fakes import TaskStateStore
+from tests.operators.copy_task import Batch, NewTask, Stream, execute
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -29,13 +28,15 @@ def produce(kafka: KafkaBroker, name: str, start: int, end: int) -> None:
     kafka.produce(name, [Record(value=b"%d" % i, timestamp=MOMENT + i, partition=i % 2) for i in range(start, end)])
 
 
+def planned(source: str, store: TaskStateStore | None = None, **parameters: Any) -> dict[str, Any]:
+    operator = Batch(task_id="plan", topics=[source], target_topic_expr="'x'", plan_only=True, **parameters)
+    operator.render_template_fields({})
+    return execute(operator, store)
+
+
 def plan(source: str, store: TaskStateStore | None = None, **parameters: Any) -> list[tuple[int, int, int]]:
     """The ranges of a batch."""
-    operator = KafkaToKafkaBatchOperator(
-        task_id="plan", topics=[source], target_topic_expr="'x'", plan_only=True, **parameters
-    )
-    operator.render_template_fields({})
-    result = operator.execute(task_context(store or TaskStateStore()))  # type: ignore[arg-type]
+    result = planned(source, store, **parameters)
     return [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]]
 
 
@@ -70,12 +71,8 @@ def test_a_window_out_of_order_is_a_warning_of_the_plan(
     newest_first = [Record(value=b"v", partition=i % 2, timestamp=MOMENT + (99 - i) * 60_000) for i in range(100)]
     for source, exact, warns in ((by_client, False, 1), (by_client, True, 0), (by_broker, None, 0)):
         kafka.produce(source, newest_first)
-        window: dict[str, Any] = {"starting_timestamp": MOMENT + 50 * 60_000, "exact_window": exact}
-        operator = KafkaToKafkaBatchOperator(
-            task_id="plan", topics=[source], target_topic_expr="'x'", plan_only=True, **window
-        )
         asked.clear()
-        result = operator.execute(task_context())  # type: ignore[arg-type]
+        result = planned(source, starting_timestamp=MOMENT + 50 * 60_000, exact_window=exact)
 
         assert sum("from before the window" in w for w in result["warnings"]) == warns
         assert sum(asked) == (result["planned_records"] if warns else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore
 from tests.docs.test_parameters import own_parameters
-from tests.operators.copy_task import CopyTask, NewTask, Stream
+from tests.operators.copy_task import CopyTask, NewTask, Stream, large
 
 #: Another value of each parameter, by what it decides. Those of a checkpoint: which records are copied, and to where.
 OF_A_CHECKPOINT: dict[str, Any] = {
@@ -119,18 +118,10 @@ def test_what_a_change_is_compared_with(name: str) -> None:
 
 @pytest.fixture
 def stopped(new_task: NewTask) -> Any:
-    """A stream that writes no headers, whose first run has died within its first batch: the target refused the last of
-    41 records. It takes it now.
-    """
+    """A stream that writes no headers, whose first run has died at the last of 41 records of its first batch."""
     records = [Record(b"k", b"%d" % i, (("h", b"1"),)) for i in range(40)]
-    task = new_task(records=[*records, Record(b"k", os.urandom(50_000))], provenance=None)
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "20000"})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 10)
-        with pytest.raises(Exception, match=r"is larger than max\.message\.bytes"):
-            task.run(Stream)
-    task.kafka.alter_topic(task.target, {"max.message.bytes": "1000000"})
-    assert 0 < task.values().total() < 41
+    task = new_task(records=[*records, large()], provenance=None)
+    assert 0 < task.fail_at_large(lambda: task.run(Stream)).total() < 41
     return task
 
 

@@ -15,12 +15,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core import record_search
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.sensors.offsets import KafkaNewRecordsSensor, KafkaTimestampReachedSensor
-from airflow_provider_kafka_spark.state import last_run
+from airflow_provider_kafka_spark.sensors.offsets import KafkaTimestampReachedSensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, TaskStateStore, Variables, task_context
+from tests.airflow_fakes import task_context
+from tests.operators.copy_task import Batch, execute
 from tests.waiting import until
 
 pytestmark = pytest.mark.broker
@@ -34,19 +33,10 @@ KEPT = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
 def plan(topics: list[str], start: int | None, end: int | None, start_by: str = "starting_timestamp") -> dict[str, Any]:
-    given = {start_by: start, "ending_timestamp": end}
-    operator = KafkaToKafkaBatchOperator(
-        task_id="copy",
-        topics=topics,
-        target_topic=topics[0],
-        allow_same_topic=True,
-        plan_only=True,
-        # However far out of order the times are, and whatever was deleted.
-        exact_window=False,
-        fail_on_data_loss=False,
-        **{name: value for name, value in given.items() if value is not None},
-    )
-    return operator.execute(task_context(TaskStateStore()))
+    window = {name: at for name, at in ((start_by, start), ("ending_timestamp", end)) if at is not None}
+    # However far out of order the times are, and whatever was deleted.
+    given = {"exact_window": False, "fail_on_data_loss": False, "allow_same_topic": True, **window}
+    return execute(Batch(task_id="copy", topics=topics, target_topic=topics[0], plan_only=True, **given))
 
 
 @dataclass
@@ -199,30 +189,3 @@ def test_a_sensor_is_met_by_records_that_are_there(
             assert answer == (reached == {0, 1}) or (not kind.has_any_order and not answer)
             answers[answer] += 1
     assert answers[True] > 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", [KINDS["late-ones"], KINDS["some-deleted"], KINDS["compacted"]], indirect=True)
-def test_runs_of_a_sensor_find_every_record_once(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    request: pytest.FixtureRequest,
-    kind: Kind,
-    variables: Variables,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With ``since="last_run"``; some of them have a second try, after the log has grown again."""
-    monkeypatch.setattr(last_run, "Variable", variables)
-    rng = random.Random(request.node.name)
-    log = Log(kafka, topic(3, {**KEPT, **kind.config}), kind, rng)
-    since = {"last_run": "earliest"}
-    found: Counter[tuple[int, int]] = Counter()
-    for run, tries in enumerate([1, 2, 2, 1]):
-        for _ in range(tries):
-            log.grow()
-            sensor = KafkaNewRecordsSensor(task_id="new", topics=[log.name], since=since, fail_on_data_loss=False)
-            answer: Any = sensor.poke(task_context(ti=TaskInstance(run_id=f"run-{run}")))  # type: ignore[arg-type]
-        found.update((r["partition"], o) for r in answer.xcom_value for o in range(r["from_offset"], r["until_offset"]))
-
-    there = {(r.partition, r.offset) for r in log.records()}
-    assert {record: found[record] for record in there} == dict.fromkeys(there, 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import time
 from pathlib import Path
 
 from tests.e2e.secret_search import FolderWatch, SecretSearch, Seed
+from tests.waiting import until
 
 SECRET = "Zq3vK8sWmT1xRb"
 
@@ -55,7 +55,4 @@ def test_which_users_can_read_a_file(tmp_path: Path) -> None:
 
 
 def _wait_for(watch: FolderWatch, *names: str) -> None:
-    deadline = time.monotonic() + 30
-    while not set(names) <= watch.names:
-        assert time.monotonic() < deadline, watch.names
-        time.sleep(0.05)
+    until(lambda: set(names) <= watch.names, f"{names} are seen", 30.0)

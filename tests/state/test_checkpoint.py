@@ -58,9 +58,7 @@ def _read(location: Path | str) -> Checkpoint:
 
 @pytest.fixture
 def generation(tmp_path: Path) -> Path:
-    """The folder of generation 0 at the location ``tmp_path``, as a run of three batches leaves it, of which the last
-    has no commit.
-    """
+    """The folder of generation 0, as a run of three batches leaves it, of which the last has no commit."""
     folder = tmp_path / "generation-0"
     _write(folder / "stream.json", _manifest().to_json())
     _write(folder / "metadata", '{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}')
@@ -80,7 +78,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file:{}", " {} "])
 def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
-    """Manifest, last commit, the batch after it, and Spark's first offsets; by path and by URI."""
     found = _read(form.format(generation.parent))
 
     assert (found.number, found.manifest, found.initial) == (0, _manifest(), {_P: 6})
@@ -89,20 +86,16 @@ def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
 
 @pytest.mark.parametrize("make", [pytest.param(True, id="empty-folder"), pytest.param(False, id="no-folder")])
 def test_nothing_there_is_no_checkpoint(tmp_path: Path, make: bool) -> None:
-    """The first run finds nothing, and makes nothing."""
+    """The first run finds nothing, and makes nothing. Nothing is watched without a lock."""
     location = tmp_path / "checkpoint"
     if make:
         location.mkdir()
 
     assert CheckpointFolder(str(location)).read() is None
+    assert CheckpointFolder(str(location)).stale_lock() is None
+    with pytest.raises(CheckpointError, match=r"There must be a checkpoint at .* there is none"):
+        finished_offsets(str(location))
     assert location.exists() == make
-
-
-def test_a_generation_before_its_first_batch(tmp_path: Path) -> None:
-    """Only our record is there: the stream stands where it says."""
-    _write(tmp_path / "generation-0" / "stream.json", _manifest().to_json())
-
-    assert finished_offsets(str(tmp_path)) == {_P: 5}
 
 
 def test_the_number_beside_the_generations(tmp_path: Path) -> None:
@@ -135,9 +128,7 @@ def test_the_newest_generation_counts(generation: Path, others: list[str], expec
 
 
 def test_a_generation_without_its_record(generation: Path) -> None:
-    """It is the first file: one that was only begun has nothing in it, and does not count. Where it was lost, an older
-    generation in its place would copy again what this one has copied.
-    """
+    """If it was lost, an older generation in its place would copy again what this one has copied."""
     _write(generation.parent / "generation-1" / "stream.json.partial", "{")
     assert _read(generation.parent).number == 0
 
@@ -157,18 +148,11 @@ def test_reads_a_checkpoint_of_sparks_own(tmp_path: Path) -> None:
     assert (found.manifest, found.finished) == (None, {_P: 10})
 
 
-def test_no_checkpoint_has_no_offsets(tmp_path: Path) -> None:
-    """The error says what was searched."""
-    with pytest.raises(CheckpointError, match=r"There must be a checkpoint at .* there is none"):
-        finished_offsets(str(tmp_path))
-
-
 @pytest.mark.parametrize("file", ["stream.json", "metadata", "sources/0/0", "offsets/1", "offsets/2", "commits/1"])
 @pytest.mark.parametrize(
     "keep", [pytest.param(0, id="empty"), pytest.param(0.5, id="half"), pytest.param(0.99, id="almost-all")]
 )
 def test_half_a_file_is_an_error(generation: Path, file: str, keep: float) -> None:
-    """Of every kind, named, before anything is started; the rest is left as it is."""
     whole = (generation / file).read_text()
     (generation / file).write_text(whole[: int((len(whole.rstrip()) - 1) * keep)])
 
@@ -198,23 +182,24 @@ def test_a_missing_file_is_an_error(generation: Path, files: list[str], says: st
         _read(generation.parent)
 
 
-@pytest.mark.parametrize("files", [["commits/0"], ["sources/0/0"], ["metadata"]], ids=" ".join)
-def test_what_spark_can_do_without_may_be_missing(generation: Path, files: list[str]) -> None:
+@pytest.mark.parametrize("file", ["commits/0", "sources/0/0", "metadata"])
+def test_what_spark_can_do_without_may_be_missing(generation: Path, file: str) -> None:
     """Spark itself deletes old commits, and the last one says how far the stream is."""
-    for file in files:
-        (generation / file).unlink()
+    (generation / file).unlink()
 
     assert finished_offsets(str(generation.parent)) == {_P: 20}
 
 
-def test_old_batches_may_be_gone(tmp_path: Path) -> None:
-    """Spark keeps only the last of them."""
+@pytest.mark.parametrize(
+    ("batches", "end"), [([], 5), ([998, 999], 999)], ids=["before-the-first", "old-ones-are-gone"]
+)
+def test_a_stream_stands_where_its_last_batches_or_our_record_say(tmp_path: Path, batches: list[int], end: int) -> None:
     folder = tmp_path / "generation-0"
     _write(folder / "stream.json", _manifest().to_json())
-    for number in (998, 999):
+    for number in batches:
         _batch(folder, number, number)
 
-    assert finished_offsets(str(tmp_path)) == {_P: 999}
+    assert finished_offsets(str(tmp_path)) == {_P: end}
 
 
 def test_a_stream_may_run_while_it_is_read(generation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +222,6 @@ def test_a_stream_may_run_while_it_is_read(generation: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("part", ["", "generation-0/offsets", "generation-0/commits", "generation-0/stream.json"])
 def test_what_cannot_be_read_is_an_error(tmp_path: Path, part: str) -> None:
-    """A file where a folder should be, or the reverse, is named with what the system says."""
     location = tmp_path / "checkpoint"
     _write(location / "generation-0" / "stream.json", _manifest().to_json())
     odd = location / part
@@ -318,7 +302,6 @@ def test_a_batch_number_that_spark_cannot_have_is_none(generation: Path) -> None
 @pytest.mark.parametrize("ask", ["read", "stale_lock"])
 @pytest.mark.parametrize("location", ["gs://bucket/checkpoint", "nosuch://host/checkpoint"])
 def test_a_storage_without_its_provider_is_an_error(location: str, ask: str) -> None:
-    """Whatever is asked first; it says what is missing."""
     with pytest.raises(CheckpointError, match="install the provider of that storage"):
         getattr(CheckpointFolder(location), ask)()
 
@@ -361,9 +344,7 @@ def test_the_driver_gets_the_uris_of_its_files(location: str, is_local: bool, ur
 
 
 def test_a_folder_that_can_be_made_is_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own or one of its parents; it is not made to find out. What this user may not write, the driver on the same
-    machine may not either.
-    """
+    """It is not made to find out. What this user may not write, the driver on the same machine may not either."""
     CheckpointFolder(str(tmp_path)).check_writable()
     CheckpointFolder(str(tmp_path / "new" / "er")).check_writable()
 
@@ -377,16 +358,10 @@ def test_a_folder_that_can_be_made_is_writable(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("below", ["", "/orders", "/orders/daily"])
 def test_a_file_is_not_a_folder(tmp_path: Path, below: str) -> None:
-    """Nothing can be written below it, and it is named."""
     (tmp_path / "taken").write_text("")
 
     with refuses(CheckpointError, f"{str(tmp_path / 'taken')!r} is no folder"):
         CheckpointFolder(f"{tmp_path}/taken{below}").check_writable()
-
-
-def test_without_a_lock_the_checkpoint_is_free(tmp_path: Path) -> None:
-    """At once: nothing is watched."""
-    assert CheckpointFolder(str(tmp_path / "checkpoint")).stale_lock() is None
 
 
 @pytest.mark.parametrize(
@@ -398,7 +373,6 @@ def test_without_a_lock_the_checkpoint_is_free(tmp_path: Path) -> None:
     ],
 )
 def test_a_lock_that_does_not_change_has_no_owner(tmp_path: Path, quick: None, text: str) -> None:
-    """Its text is handed over, so that the driver takes over just this one; it is left where it is."""
     (tmp_path / "lock.json").write_text(text)
 
     assert CheckpointFolder(str(tmp_path)).stale_lock() == text
@@ -429,7 +403,6 @@ def beating(tmp_path: Path) -> Iterator[Path]:
 def test_a_lock_that_changes_is_in_use(
     tmp_path: Path, quick: None, beating: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its owner is named, and how runs are kept apart; a retry may find it free."""
     # A pause of the machine is no sign of a dead owner.
     monkeypatch.setattr(checkpoint_module, "STALE_SECONDS", 10)
     with refuses(CheckpointInUseError, f"is in use by {_LOCK}", "max_active_runs=1") as raised:
@@ -441,7 +414,6 @@ def test_a_lock_that_changes_is_in_use(
 def test_a_lock_that_goes_leaves_the_checkpoint_free(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its run ended meanwhile; nothing is left to be taken over."""
     (tmp_path / "lock.json").write_text(_LOCK.format())
     # It goes while the watcher waits for the first time.
     monkeypatch.setattr("time.sleep", lambda _: (tmp_path / "lock.json").unlink())

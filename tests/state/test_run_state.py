@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPa
 from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import (
     DeferredStream,
@@ -30,6 +30,7 @@ from airflow_provider_kafka_spark.state.run_state import (
     TryNumbers,
     remember_success,
 )
+from airflow_provider_kafka_spark.state.task_state import TaskState
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 from tests.core.refusals import refuses
 from tests.dataclass_values import values_of
@@ -69,12 +70,19 @@ def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:
 PLAN = plan_of()
 
 
-def load(store: TaskStateStore, item: str = "", **context: Any) -> tuple[RunStateStore, RunState]:
+@pytest.fixture
+def store() -> TaskStateStore:
+    return TaskStateStore()
+
+
+def load(
+    store: TaskStateStore, item: str = "", on_rerun: str = "missing_only", **context: Any
+) -> tuple[RunStateStore, RunState]:
     """Start one try, as a worker that knows nothing but the store does, which gives back what JSON makes of it."""
     store.values = json.loads(json.dumps(store.values))
     opened = RunStateStore(task_context(store, **context), "task")
     opened.begin()
-    return opened, opened.load(item=item)
+    return opened, opened.load(on_rerun, item)
 
 
 def submitted(
@@ -90,8 +98,21 @@ def finished(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: 
     """One try that delivered all."""
     opened, state = load(store, **context)
     state, plan = opened.for_plan(state, PLAN, TRANSFORM, {})
-    state = opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
-    return opened.finished(state, {**result, "run_id": state.run_id}, "key", IDS)
+    return finish(opened, opened.submitting(state, plan, 1_000, EXACTLY_ONCE), result)
+
+
+def finish(opened: RunStateStore, state: RunState, result: dict[str, Any] = RESULT) -> RunState:
+    return opened.finished(state, {**result, "run_id": state.run_id}, report_of(result))
+
+
+def report_of(result: dict[str, Any]) -> JobReport:
+    """Nobody else writes to the target."""
+    ends = {"copy": {0: max(r["until_offset"] for r in result["target_ranges"])}}
+    return JobReport("1", "", (), ("copy",), "", "", 1.0, delivery_key="key", target_ids=IDS, target_ends=ends)
+
+
+def earlier(ranges: tuple[str, ...], announced: tuple[str, ...]) -> EarlierDelivery:
+    return EarlierDelivery("key", 3, ranges, announced, IDS, searched=ranges)
 
 
 def succeed(store: TaskStateStore, **parameters: Any) -> None:
@@ -99,10 +120,15 @@ def succeed(store: TaskStateStore, **parameters: Any) -> None:
     remember_success({"task": SimpleNamespace(task_id="task", **parameters), **task_context(store)})  # type: ignore[arg-type]
 
 
+def succeeded(store: TaskStateStore, result: dict[str, Any] = RESULT, **context: Any) -> RunState:
+    """One task that delivered all and succeeded."""
+    state = finished(store, result, **context)
+    succeed(store)
+    return state
+
+
 def test_a_first_try_knows_nothing() -> None:
-    """There is no plan and no submission. Nobody can predict the run id, or another writer to the target could pass its
-    own records off as delivered by this run.
-    """
+    """Nobody can predict the run id, or another writer could pass its own records off as delivered by this run."""
     _, state = load(TaskStateStore())
     _, other = load(TaskStateStore())
 
@@ -113,11 +139,10 @@ def test_a_first_try_knows_nothing() -> None:
 
 
 @pytest.mark.parametrize(("now_ms", "number"), [(9_000, 9_000), (1_000, 1_001), (5, 1_001)])
-def test_the_number_of_a_submission_is_the_clock_and_only_grows(now_ms: int, number: int) -> None:
-    """A clock that goes back, or two submissions in one ms, still give the later driver the higher number. What the
-    target held before the first submission stays the start of the audit.
-    """
-    store = TaskStateStore()
+def test_the_number_of_a_submission_is_the_clock_and_only_grows(
+    store: TaskStateStore, now_ms: int, number: int
+) -> None:
+    """What the target held before the first submission stays the start of the audit."""
     first = submitted(store, plan_of(target_end=5), now_ms=1_000)
 
     second = submitted(store, plan_of(target_end=99), now_ms=now_ms)
@@ -127,23 +152,17 @@ def test_the_number_of_a_submission_is_the_clock_and_only_grows(now_ms: int, num
     assert (state.target_ends, state.submitted_at_ms) == ({"copy": {0: 5}}, 1_000)
 
 
-def test_numbers_grow_over_a_success_and_over_a_change_of_what_is_copied() -> None:
+def test_numbers_grow_over_a_success_and_over_a_change_of_what_is_copied(store: TaskStateStore) -> None:
     """A new run id does not begin to count again: drivers of the earlier run are at the same brokers."""
-    store = TaskStateStore()
-    finished(store)
-    succeed(store)
+    succeeded(store)
     after_success = submitted(store, now_ms=5)
     after_change = submitted(store, replace(PLAN, source_cluster_id="B"), now_ms=5)
 
     assert (after_success.submission, after_change.submission) == (1_001, 1_002)
 
 
-def test_progress_that_does_not_count() -> None:
-    """A try that writes at least once commits none, and if the report did not prove the delivery the retry looks at the
-    target itself, also if the brokers could not be told so. It counts again when a later submission commits its own.
-    """
-    store = TaskStateStore()
-
+def test_progress_that_does_not_count(store: TaskStateStore) -> None:
+    """A try at least once commits none. It counts again when a later submission commits its own."""
     exact = submitted(store, now_ms=1_000)
     plain = submitted(store, now_ms=2_000, delivery=AT_LEAST_ONCE)
     again = submitted(store, now_ms=3_000)
@@ -156,26 +175,29 @@ def test_progress_that_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ti", "adopts"),
+    ("context", "adopts", "is_lost"),
     [
-        pytest.param(Try(), False, id="first-try"),
-        pytest.param(Try(try_number=2), True, id="retry"),
-        pytest.param(Try(try_number=3, max_tries=6), True, id="clear"),
-        pytest.param(TaskInstance(), False, id="number-unknown"),
+        pytest.param({"ti": Try()}, False, False, id="first-try"),
+        pytest.param({"ti": Try(try_number=2)}, True, True, id="retry"),
+        pytest.param({"ti": Try(try_number=3, max_tries=6)}, True, True, id="clear"),
+        pytest.param({"ti": TaskInstance()}, False, False, id="number-unknown"),
+        # A map index that a clear has added may have an item that was copied from another index. Nothing is lost then.
+        pytest.param({"item": "[0:10]", "clear_number": 1, "ti": Try()}, True, False, id="item-of-a-longer-list"),
+        pytest.param({"item": "[0:10]", "clear_number": 0, "ti": Try()}, False, False, id="item"),
+        pytest.param({"item": "", "clear_number": 1, "ti": Try()}, False, False, id="no-item"),
     ],
 )
-def test_a_later_try_without_state_takes_the_run_of_the_mark(ti: TaskInstance, adopts: bool) -> None:
+def test_a_try_without_state_takes_the_run_of_the_mark_if_there_may_be_one(
+    store: TaskStateStore, context: dict[str, Any], adopts: bool, is_lost: bool
+) -> None:
     """The store was lost: an earlier try may have delivered records under a run id that only the brokers know."""
-    _, state = load(TaskStateStore(), ti=ti)
+    _, state = load(store, **context)
 
-    assert (state.adopts_run, state.is_lost, state.has_submitted) == (adopts, adopts, adopts)
+    assert (state.adopts_run, state.is_lost, state.has_submitted) == (adopts, is_lost, adopts)
 
 
-def test_a_first_try_that_failed_in_planning_is_remembered() -> None:
-    """It has delivered nothing. So its retry neither takes a run for its own that it finds at the brokers, such as that
-    of a DAG run of the same id that was deleted, nor does it say that the state was lost.
-    """
-    store = TaskStateStore()
+def test_a_first_try_that_failed_in_planning_is_remembered(store: TaskStateStore) -> None:
+    """Its retry takes no run of the brokers for its own, such as that of a deleted DAG run of the same id."""
     RunStateStore(task_context(store, ti=Try()), "task").begin()
     _, retry = load(store, ti=Try(try_number=2))
     _, cleared = load(store, clear_number=1, ti=Try(try_number=3, max_tries=6))
@@ -184,9 +206,7 @@ def test_a_first_try_that_failed_in_planning_is_remembered() -> None:
         assert (state.adopts_run, state.is_lost, state.has_submitted) == (False, False, False)
 
 
-def test_a_try_without_the_state_of_a_submission_has_lost_it() -> None:
-    """Whatever was remembered before."""
-    store = TaskStateStore()
+def test_a_try_without_the_state_of_a_submission_has_lost_it(store: TaskStateStore) -> None:
     submitted(store, ti=Try())
     del store.values["kafka_spark_run"]
 
@@ -194,17 +214,14 @@ def test_a_try_without_the_state_of_a_submission_has_lost_it() -> None:
     assert not load(store, ti=Try())[1].is_lost
 
 
-def test_a_run_keeps_the_instance_that_it_began_with() -> None:
-    """Also if the deployment gets another name, and under another run id: so its earlier drivers are fenced. Their
-    marks are known by the run ids.
-    """
-    store = TaskStateStore()
+def test_a_run_keeps_the_instance_that_it_began_with(store: TaskStateStore) -> None:
+    """Also under another run id, so that its earlier drivers are fenced. Their marks are known by the run ids."""
     first = submitted(store, ti=Try())
     changed = submitted(store, replace(PLAN, source_cluster_id="B"), ti=Try(try_number=2))
     opened, state = load(store, ti=Try(try_number=3))
-    opened.finished(state, {**RESULT, "run_id": state.run_id}, "key", IDS)
+    finish(opened, state)
     succeed(store)
-    again = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=4)), "task").load("copy_again")
+    _, again = load(store, on_rerun="copy_again", clear_number=1, ti=Try(try_number=4))
 
     assert (first.instance, changed.instance, again.instance) == ("instance",) * 3
     assert len({first.run_id, changed.run_id, again.run_id}) == 3
@@ -212,15 +229,12 @@ def test_a_run_keeps_the_instance_that_it_began_with() -> None:
 
 
 @pytest.mark.parametrize("succeeds", [False, True])
-def test_another_item_at_the_map_index_is_refused(succeeds: bool) -> None:
-    """The list has grown at its front: what was delivered is not of this item, and this one may have been delivered
-    from another index. The item of before goes on.
-    """
-    store = TaskStateStore()
+def test_another_item_at_the_map_index_is_refused(store: TaskStateStore, succeeds: bool) -> None:
+    """The list has grown at its front: this item may have been delivered from another index."""
     submitted(store, item="[0:10]", ti=Try())
     if succeeds:
         opened, state = load(store, item="[0:10]", ti=Try(try_number=2))
-        opened.finished(state, {**RESULT, "run_id": state.run_id}, "key", IDS)
+        finish(opened, state)
         succeed(store)
     cleared: dict[str, Any] = {"clear_number": 1, "ti": Try(try_number=3, max_tries=6)}
 
@@ -229,9 +243,8 @@ def test_another_item_at_the_map_index_is_refused(succeeds: bool) -> None:
     assert load(store, item="[0:10]", **cleared)[1].has_submitted
 
 
-def test_another_item_after_one_that_was_not_submitted() -> None:
+def test_another_item_after_one_that_was_not_submitted(store: TaskStateStore) -> None:
     """Nothing was delivered of either."""
-    store = TaskStateStore()
     load(store, item="[0:10]", ti=Try())
 
     _, state = load(store, item="[20:30]", ti=Try(try_number=2))
@@ -239,28 +252,15 @@ def test_another_item_after_one_that_was_not_submitted() -> None:
     assert (state.item, state.has_submitted) == ("[20:30]", False)
 
 
-@pytest.mark.parametrize(("item", "clears", "adopts"), [("[0:10]", 1, True), ("[0:10]", 0, False), ("", 1, False)])
-def test_a_map_index_that_a_clear_has_added_may_have_an_item_that_was_copied(
-    item: str, clears: int, adopts: bool
-) -> None:
-    """From another index: then its run goes on. It is not said that the state was lost, which is not so."""
-    _, state = load(TaskStateStore(), item=item, clear_number=clears, ti=Try())
-
-    assert (state.adopts_run, state.is_lost) == (adopts, False)
-
-
-def test_an_adopted_run_has_its_id_when_it_is_finished() -> None:
-    """That of the report: a clear then finds the records that were delivered under it. Until then a retry adopts the
-    run of the mark, and where the target began is not known.
-    """
-    store = TaskStateStore()
+def test_an_adopted_run_has_its_id_when_it_is_finished(store: TaskStateStore) -> None:
+    """Until then a retry adopts the run of the mark, and where the target began is not known."""
     opened, state = load(store, ti=Try(try_number=2))
     opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE)
 
     opened, retry = load(store, ti=Try(try_number=3))
     assert (retry.adopts_run, retry.target_ends, retry.target_ids, retry.plan) == (True, None, {}, PLAN)
 
-    opened.finished(retry, {**RESULT, "run_id": "of the mark"}, "key", IDS)
+    opened.finished(retry, {**RESULT, "run_id": "of the mark"}, report_of(RESULT))
     _, cleared = load(store, clear_number=1, ti=Try(try_number=4))
     assert (cleared.run_id, cleared.adopts_run, cleared.has_submitted) == ("of the mark", False, True)
 
@@ -287,7 +287,6 @@ def test_the_job_of_a_deferred_stream_reads_back(job: DeferredStream) -> None:
     )
 )
 def test_a_state_is_loaded_as_it_was_stored(state: RunState) -> None:
-    """Whatever is in it."""
     store = TaskStateStore()
     opened = RunStateStore(task_context(store, ti=Try()), "task")
     opened.started(state, str(state.application_id))
@@ -303,11 +302,11 @@ def test_a_state_is_loaded_as_it_was_stored(state: RunState) -> None:
         pytest.param({"ti": Try(try_number=2, max_tries=4)}, id="clear-that-leaves-the-number"),
     ],
 )
-def test_a_clear_before_the_end_plans_anew_and_remembers_deliveries(clear: dict[str, Any]) -> None:
-    """The plan is dropped; run id and target ends stay, so that what was delivered is not written again. The new plan
-    is in turn the one of its retries.
-    """
-    store, later = TaskStateStore(), plan_of("orders:0:0:20")
+def test_a_clear_before_the_end_plans_anew_and_remembers_deliveries(
+    store: TaskStateStore, clear: dict[str, Any]
+) -> None:
+    """What was delivered is not written again. The new plan is in turn the one of its retries."""
+    later = plan_of("orders:0:0:20")
     first = submitted(store, ti=Try())
 
     _, retry = load(store, ti=Try(try_number=2))
@@ -332,29 +331,25 @@ def test_a_clear_before_the_end_plans_anew_and_remembers_deliveries(clear: dict[
     ],
 )
 def test_a_run_after_a_success_counts_what_was_delivered(
-    before: TaskInstance, after: TaskInstance, clear_number: Any
+    store: TaskStateStore, before: TaskInstance, after: TaskInstance, clear_number: Any
 ) -> None:
-    """The run goes on, whatever may not be a retry: the target is looked at, from where it stands now, and where the
-    earlier delivery went.
-    """
-    store = TaskStateStore()
-    first = finished(store, ti=before)
-    succeed(store)
+    """Whatever may not be a retry: the target is looked at, from where it stands now."""
+    first = succeeded(store, ti=before)
 
     _, again = load(store, clear_number=clear_number, ti=after)
 
     assert (again.run_id, again.has_submitted, again.untrusted_until) == (first.run_id, True, first.submission)
     assert (again.plan, again.target_ends, again.result) == (None, None, None)
-    assert again.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",), IDS)
+    assert again.earlier == earlier(("copy:0:5:8",), ("copy:0:5:8",))
 
 
-def test_what_may_be_in_the_target_twice_is_so_for_each_later_clear() -> None:
+def test_what_may_be_in_the_target_twice_is_so_for_each_later_clear(store: TaskStateStore) -> None:
     """Its mark at the brokers may have expired by then."""
-    store = TaskStateStore()
     for tries, may_have_duplicates in enumerate([True, False], start=1):
         evidence = CopyEvidence(TRANSFORM, may_have_duplicates=may_have_duplicates).to_dict()
-        finished(store, {**RESULT, "evidence": evidence}, clear_number=tries, ti=Try(try_number=tries, max_tries=tries))
-        succeed(store)
+        succeeded(
+            store, {**RESULT, "evidence": evidence}, clear_number=tries, ti=Try(try_number=tries, max_tries=tries)
+        )
 
     _, again = load(store, clear_number=3, ti=Try(try_number=3, max_tries=3))
 
@@ -362,14 +357,10 @@ def test_what_may_be_in_the_target_twice_is_so_for_each_later_clear() -> None:
     assert again.earlier.may_have_duplicates
 
 
-def test_a_run_after_a_success_may_copy_again() -> None:
-    """Another run id, no plan, nothing taken for delivered, whose item it ever was."""
-    store = TaskStateStore()
-    first = finished(store, ti=Try())
-    succeed(store)
+def test_a_run_after_a_success_may_copy_again(store: TaskStateStore) -> None:
+    first = succeeded(store, ti=Try())
 
-    opened = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task")
-    again = opened.load("copy_again", "[20:30]")
+    _, again = load(store, "[20:30]", "copy_again", clear_number=1, ti=Try(try_number=2))
 
     assert again.run_id != first.run_id
     assert (again.item, again.instance) == ("[20:30]", "")
@@ -378,20 +369,18 @@ def test_a_run_after_a_success_may_copy_again() -> None:
 
 
 @pytest.mark.parametrize("on_rerun", ["missing_only", "copy_again", "fail"])
-def test_what_a_retry_does_is_not_for_on_rerun_to_say(on_rerun: str) -> None:
+def test_what_a_retry_does_is_not_for_on_rerun_to_say(store: TaskStateStore, on_rerun: str) -> None:
     """A task that has delivered everything, and did not succeed, returns its result."""
-    store = TaskStateStore()
     first = finished(store, ti=Try())
 
-    retry = RunStateStore(task_context(store, ti=Try(try_number=2)), "task").load(on_rerun)
-    cleared = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task").load(on_rerun)
+    _, retry = load(store, on_rerun=on_rerun, ti=Try(try_number=2))
+    _, cleared = load(store, on_rerun=on_rerun, clear_number=1, ti=Try(try_number=2))
 
     assert retry.result == first.result
-    assert (cleared.run_id, cleared.earlier) == (first.run_id, EarlierDelivery("key", 3, ("copy:0:5:8",), (), IDS))
+    assert (cleared.run_id, cleared.earlier) == (first.run_id, earlier(("copy:0:5:8",), ()))
 
 
-def test_a_run_after_a_success_may_be_refused() -> None:
-    store = TaskStateStore()
+def test_a_run_after_a_success_may_be_refused(store: TaskStateStore) -> None:
     first = finished(store, ti=Try())
     opened = RunStateStore(task_context(store, clear_number=1, ti=Try(try_number=2)), "task")
     assert opened.load("fail").result is None
@@ -401,42 +390,39 @@ def test_a_run_after_a_success_may_be_refused() -> None:
         opened.load("fail")
 
 
-def test_a_retry_after_a_clear_still_knows_what_was_delivered() -> None:
+def test_a_retry_after_a_clear_still_knows_what_was_delivered(store: TaskStateStore) -> None:
     """Where the target stood before the clear's first submission is stored, and stays."""
-    store = TaskStateStore()
-    finished(store, ti=Try())
-    succeed(store)
+    succeeded(store, ti=Try())
     submitted(store, plan_of(target_end=50), now_ms=2_000, clear_number=1, ti=Try(try_number=2, max_tries=4))
     submitted(store, plan_of(target_end=60), now_ms=3_000, clear_number=1, ti=Try(try_number=3, max_tries=4))
 
     _, retry = load(store, clear_number=1, ti=Try(try_number=4, max_tries=4))
 
     assert (retry.target_ends, retry.submitted_at_ms, retry.untrusted_until) == ({"copy": {0: 50}}, 1_000, 1_000)
-    assert retry.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), ("copy:0:5:8",), IDS)
+    assert retry.earlier == earlier(("copy:0:5:8",), ("copy:0:5:8",))
 
 
-def test_each_success_announces_what_it_delivered() -> None:
+def test_each_success_announces_what_it_delivered(store: TaskStateStore) -> None:
     """Only what no event has announced is left for the next one."""
-    store = TaskStateStore()
-    finished(store, ti=Try())
-    succeed(store)
+    succeeded(store, ti=Try())
     more = [*RESULT["target_ranges"], {**RESULT["target_ranges"][0], "from_offset": 50, "until_offset": 52}]  # type: ignore[index]
-    finished(store, {**RESULT, "target_ranges": more}, clear_number=1, ti=Try(try_number=2, max_tries=4))
+    opened, state = load(store, clear_number=1, ti=Try(try_number=2, max_tries=4))
+    state = opened.submitting(state, plan_of(target_end=50), 2_000, EXACTLY_ONCE)
+    finish(opened, state, {**RESULT, "target_ranges": more})
 
     _, unannounced = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
     succeed(store)
     _, announced = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
 
     both = ("copy:0:5:8", "copy:0:50:52")
-    assert unannounced.earlier == EarlierDelivery("key", 3, both, ("copy:0:5:8",), IDS)
-    assert announced.earlier == EarlierDelivery("key", 3, both, both, IDS)
+    assert unannounced.earlier == earlier(both, ("copy:0:5:8",))
+    assert announced.earlier == earlier(both, both)
     # By default Airflow deletes a value 30 days after it was set; a run may be cleared later.
     assert set(store.retained.values()) == {NEVER_EXPIRE}
 
 
-def test_a_clear_that_finds_no_records_announces_nothing() -> None:
+def test_a_clear_that_finds_no_records_announces_nothing(store: TaskStateStore) -> None:
     """What was delivered before it, and was in no event, is still to be announced."""
-    store = TaskStateStore()
     finished(store, ti=Try())
     opened, state = load(store, clear_number=1, ti=Try(try_number=2, max_tries=4))
     opened.found_nothing(state)
@@ -444,13 +430,14 @@ def test_a_clear_that_finds_no_records_announces_nothing() -> None:
 
     _, again = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
 
-    assert again.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), (), IDS)
+    assert again.earlier == earlier(("copy:0:5:8",), ())
 
 
 @pytest.mark.parametrize("plans_meanwhile", [False, True])
-def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(plans_meanwhile: bool) -> None:
+def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(
+    store: TaskStateStore, plans_meanwhile: bool
+) -> None:
     """A lost XCom or worker can fail a task that has delivered all: its clear does not request another copy."""
-    store = TaskStateStore()
     first = finished(store, ti=Try(max_tries=0))
     if plans_meanwhile:
         succeed(store, plan_only=True)
@@ -459,15 +446,12 @@ def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(p
 
     assert (cleared.run_id, cleared.untrusted_until) == (first.run_id, first.submission)
     assert (cleared.plan, cleared.has_submitted, cleared.result) == (None, True, None)
-    assert cleared.earlier == EarlierDelivery("key", 3, ("copy:0:5:8",), (), IDS)
+    assert cleared.earlier == earlier(("copy:0:5:8",), ())
 
 
 @pytest.mark.parametrize("ranges", [0, 1, 1_500])
-def test_a_retry_after_the_end_has_the_result(ranges: int) -> None:
-    """Airflow retries failures after the delivery, such as its XCom. However many ranges there are, what is stored
-    stays below where Airflow warns, 64 KiB by default; the plan is not kept with it.
-    """
-    store = TaskStateStore()
+def test_a_retry_after_the_end_has_the_result(store: TaskStateStore, ranges: int) -> None:
+    """However many ranges there are, what is stored stays below 64 KiB, where Airflow warns by default."""
     result = {**RESULT, "ranges": [RESULT["ranges"][0]] * ranges}  # type: ignore[index]
     first = finished(store, result, ti=Try())
 
@@ -490,12 +474,9 @@ def test_a_retry_after_the_end_has_the_result(ranges: int) -> None:
 )
 @pytest.mark.parametrize("clear_number", [pytest.param(0, id="retry"), pytest.param(1, id="clear")])
 def test_deliveries_of_another_origin_stand_for_nothing(
-    plan: ReplayPlan, transform: Transform, named: str, clear_number: int
+    store: TaskStateStore, plan: ReplayPlan, transform: Transform, named: str, clear_number: int
 ) -> None:
-    """They would hide records of the same offsets: the run gets a new id, the plan says why, and the application is
-    still known.
-    """
-    store = TaskStateStore()
+    """They would hide records of the same offsets. The application is still known."""
     opened, state = load(store)
     state, _ = opened.for_plan(state, PLAN, TRANSFORM, {})
     opened.started(opened.submitting(state, PLAN, 1_000, EXACTLY_ONCE), "application_1_0001")
@@ -518,9 +499,9 @@ def test_deliveries_of_another_origin_stand_for_nothing(
 
 
 @pytest.mark.parametrize("clear_number", [pytest.param(0, id="retry"), pytest.param(1, id="clear")])
-def test_nothing_counts_of_a_log_that_was_cut(clear_number: int) -> None:
+def test_nothing_counts_of_a_log_that_was_cut(store: TaskStateStore, clear_number: int) -> None:
     """How far it had reached is known to every later try, by the furthest plan; a new run begins with its own."""
-    p, store = TopicPartition("orders", 0), TaskStateStore()
+    p = TopicPartition("orders", 0)
     far, near = (replace(PLAN, reached=LogEnds({p: end}, {p: epoch})) for end, epoch in ((10, 2), (8, 3)))
     first = submitted(store, far)
     second = submitted(store, near)
@@ -548,9 +529,8 @@ def test_nothing_counts_of_a_log_that_was_cut(clear_number: int) -> None:
     ],
 )
 def test_deliveries_of_the_same_origin_count(
-    earlier: list[dict[str, str]], topic_ids: dict[str, str], counts: bool
+    store: TaskStateStore, earlier: list[dict[str, str]], topic_ids: dict[str, str], counts: bool
 ) -> None:
-    store = TaskStateStore()
     for ids in earlier:
         submitted(store, replace(PLAN, topic_ids=ids))
     first = submitted(store, clear_number=len(earlier))
@@ -567,7 +547,6 @@ def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
 
 
 def test_operators_that_one_task_calls_share_nothing() -> None:
-    """Neither what they delivered, nor what they are asked for."""
     context = task_context(TaskStateStore(), ti=Try())
     stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
     RequestStore(context, "first").save(REQUESTED)
@@ -588,9 +567,9 @@ REQUESTED = {"topics": ["a", "b"], "ending_timestamp": 1_795_168_800_000, "where
         pytest.param({"ti": Try(try_number=2, max_tries=4)}, {}, id="clear-that-leaves-the-number"),
     ],
 )
-def test_a_retry_knows_what_its_first_try_was_asked_for(context: dict[str, Any], expected: dict[str, Any]) -> None:
-    """And a clear does not, since it plans anew."""
-    store = TaskStateStore()
+def test_a_retry_knows_what_its_first_try_was_asked_for(
+    store: TaskStateStore, context: dict[str, Any], expected: dict[str, Any]
+) -> None:
     assert resumed(task_context(store, ti=Try())) == {}
     RequestStore(task_context(store, ti=Try()), "task").save(REQUESTED)
     store.values = json.loads(json.dumps(store.values))
@@ -603,12 +582,8 @@ def stream(store: TaskStateStore, **context: Any) -> StreamRunStore:
     return StreamRunStore(task_context(store, **context), "task")
 
 
-def test_submissions_of_a_stream_have_growing_numbers() -> None:
-    """As those of a copy; each try says up to which of the earlier ones committed progress does not count: those at
-    least once, and those whose report did not prove the delivery.
-    """
-    store = TaskStateStore()
-
+def test_submissions_of_a_stream_have_growing_numbers(store: TaskStateStore) -> None:
+    """Each try says up to which of the earlier ones committed progress does not count."""
     tries = [
         stream(store).submitting(PLAN, STREAM_ID, now_ms, delivery, 0)
         for now_ms, delivery in [(1_000, EXACTLY_ONCE), (1_000, AT_LEAST_ONCE), (9_000, EXACTLY_ONCE)]
@@ -619,19 +594,15 @@ def test_submissions_of_a_stream_have_growing_numbers() -> None:
     assert stream(store).submitting(PLAN, STREAM_ID, 9_500, EXACTLY_ONCE, 0) == (9_500, 9_000)
 
 
-def test_numbers_exceed_all_that_are_known() -> None:
-    """That of the task's state, that beside the checkpoint or in the mark, and the clock."""
-    store = TaskStateStore()
-
+def test_numbers_exceed_all_that_are_known(store: TaskStateStore) -> None:
     assert stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 5_000) == (5_001, 0)
     assert stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 900) == (5_002, 0)
     runs = RunStateStore(task_context(store), "task")
     assert runs.submitting(runs.load(), PLAN, 1_000, EXACTLY_ONCE, known_number=7_000).submission == 7_001
 
 
-def test_a_stream_is_finished_from_where_its_first_try_began() -> None:
+def test_a_stream_is_finished_from_where_its_first_try_began(store: TaskStateStore) -> None:
     """Later tries do not read those batches again; another stream, or a success, begins anew."""
-    store = TaskStateStore()
     stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
     later = plan_of("orders:0:4:10", target_end=8)
     retry = stream(store)
@@ -647,9 +618,7 @@ def test_a_stream_is_finished_from_where_its_first_try_began() -> None:
     assert stream(store).finished_before(STREAM_ID, later.ranges) == OffsetRanges()
 
 
-def test_a_retry_of_a_stream_that_delivered_all_has_the_result() -> None:
-    """And a clear has not: it reads what has arrived since."""
-    store = TaskStateStore()
+def test_a_retry_of_a_stream_that_delivered_all_has_the_result(store: TaskStateStore) -> None:
     first = stream(store, ti=Try())
     first.submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
     first.finished(RESULT)
@@ -673,24 +642,27 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result() -> None:
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],
 )
-def test_a_state_of_another_version_is_an_error(key: str, load_it: Any, change: dict[str, Any], says: str) -> None:
+def test_a_state_of_another_version_is_an_error(
+    store: TaskStateStore, key: str, load_it: Any, change: dict[str, Any], says: str
+) -> None:
     """What was delivered is unknown then, so it is not guessed; the message says what to do."""
-    store = TaskStateStore()
     context = task_context(store, ti=Try())
     submitted(store, ti=Try())
     RequestStore(context, "task").save(REQUESTED)
     StreamRunStore(context, "task").submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
-    store.values[key].update(change)
+    state = TaskState(context, "task")
+    state.set(key, {**state.get(key), **change})
 
     with refuses(ProtocolError, f"The task's state '{key}'", says, "trigger a new run of the DAG"):
         load_it(context)
 
 
-def test_a_plan_of_another_version_is_no_obstacle_to_a_clear() -> None:
+def test_a_plan_of_another_version_is_no_obstacle_to_a_clear(store: TaskStateStore) -> None:
     """A retry needs the plan, and its error says to clear the task; the clear keeps what is known of deliveries."""
-    store = TaskStateStore()
     first = submitted(store)
-    store.values["kafka_spark_run"]["plan"]["version"] = PLAN_VERSION - 1
+    state = TaskState(task_context(store), "task")
+    stored = state.get("kafka_spark_run")
+    state.set("kafka_spark_run", {**stored, "plan": {**stored["plan"], "version": PLAN_VERSION - 1}})
 
     with pytest.raises(
         ProtocolError, match=rf"must be of version {PLAN_VERSION}; got {PLAN_VERSION - 1}\. Clear the task"

@@ -40,14 +40,16 @@ def cuts(partitions: Sequence[TopicPartition], log_start: int = 0, **moments: in
     return {at: decided.cuts[P, at] for at in found}
 
 
-class SlowVariables(Variables):
+def keep_slowly(monkeypatch: pytest.MonkeyPatch, delays: Mapping[str, float], settling_seconds: float) -> None:
     """Each planner's first request to keep a cut waits for so long, by the name of its thread."""
 
-    delays: Mapping[str, float] = {}
+    class SlowVariables(Variables):
+        def set(self, key: str, value: str, description: str | None = None) -> None:
+            time.sleep(delays.get(threading.current_thread().name, 0))
+            super().set(key, value, description)
 
-    def set(self, key: str, value: str, description: str | None = None) -> None:
-        time.sleep(self.delays.get(threading.current_thread().name, 0))
-        super().set(key, value, description)
+    monkeypatch.setattr(window_cuts, "Variable", SlowVariables())
+    monkeypatch.setattr(window_cuts, "SETTLING_SECONDS", settling_seconds)
 
 
 @pytest.mark.parametrize("delays", [{"a": 0.2}, {"a": 0.1, "b": 0.3}], ids=str)
@@ -55,10 +57,7 @@ def test_two_that_decide_a_cut_at_once_use_the_same_one(
     monkeypatch: pytest.MonkeyPatch, delays: Mapping[str, float]
 ) -> None:
     """One window ends there, the other begins there; between their searches the log was compacted."""
-    variables = SlowVariables()
-    variables.delays = delays
-    monkeypatch.setattr(window_cuts, "Variable", variables)
-    monkeypatch.setattr(window_cuts, "SETTLING_SECONDS", 1.0)
+    keep_slowly(monkeypatch, delays, settling_seconds=1.0)
     decided: dict[str, dict[int, int]] = {}
 
     def plan(name: str, **moments: int) -> None:
@@ -79,10 +78,7 @@ def test_two_that_decide_a_cut_at_once_use_the_same_one(
 def test_one_that_took_longer_than_the_others_wait_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    variables = SlowVariables()
-    variables.delays = {threading.current_thread().name: 0.1}
-    monkeypatch.setattr(window_cuts, "Variable", variables)
-    monkeypatch.setattr(window_cuts, "SETTLING_SECONDS", 0.05)
+    keep_slowly(monkeypatch, {threading.current_thread().name: 0.1}, settling_seconds=0.05)
 
     with caplog.at_level(logging.WARNING):
         cuts([P], at_1000=10)

@@ -59,26 +59,24 @@ def test_on_a_cluster_it_travels_with_the_connector(connection: Callable[..., No
     assert any(name.startswith("spark-sql-kafka") for name in names)
 
 
-def test_other_logins_need_none() -> None:
+def test_other_logins_and_an_image_need_none() -> None:
     plain = translate("plain", {"bootstrap.servers": "broker-1:9092"})
 
     assert "jars" not in _cluster().connector_options([plain])
-
-
-def test_a_handler_that_is_not_fetched_is_named() -> None:
-    with pytest.raises(JarError, match="GcpLoginCallbackHandler"):
-        _cluster().handler_jars([_config(_GOOGLE)])
+    assert _cluster("provided").connector_options([_config(_MSK)]) == {}
 
 
 @pytest.mark.parametrize("option", ["jars", "driver_class_path"])
 def test_the_author_gives_it(tmp_path: Path, option: str) -> None:
+    """One that is not fetched, or the error names it."""
     jar = _jar(tmp_path / "google.jar", _GOOGLES_CLASS)
     assert _cluster(**{option: str(jar)}).handler_jars([_config(_GOOGLE)]) == []
     assert _cluster(**{option: f"{tmp_path}/*"}).handler_jars([_config(_GOOGLE)]) == []
 
     other = _jar(tmp_path / "other" / "other.jar", "a/B.class")
-    with pytest.raises(JarError, match="GcpLoginCallbackHandler"):
-        _cluster(**{option: str(other)}).handler_jars([_config(_GOOGLE)])
+    for cluster in (_cluster(), _cluster(**{option: str(other)})):
+        with pytest.raises(JarError, match="GcpLoginCallbackHandler"):
+            cluster.handler_jars([_config(_GOOGLE)])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +99,3 @@ def test_a_folder_must_have_it(tmp_path: Path) -> None:
 
     _jar(folder / "google.jar", _GOOGLES_CLASS)
     assert _cluster(str(folder)).handler_jars([_config(_GOOGLE)]) == []
-
-
-def test_the_image_has_it() -> None:
-    assert _cluster("provided").connector_options([_config(_MSK)]) == {}

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.secrets import REDACTION
-from airflow_provider_kafka_spark.submission.spark_properties import properties_of, secrets_by_file
+from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
 
@@ -91,45 +91,40 @@ def test_without_secrets_nothing_changes(tmp_path: Path, home: SparkHome) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("by", ["environment", "home", "none"])
-def test_an_older_spark_reads_one_file_only(tmp_path: Path, home: SparkHome, by: str) -> None:
-    """So that has the machine's defaults in it, from where ``spark-submit`` would read them."""
-    (tmp_path / "conf").mkdir()
+@pytest.mark.parametrize("by", ["environment", "home", "none", "author"])
+def test_where_one_file_only_is_read_the_other_is_in_it(tmp_path: Path, home: SparkHome, by: str) -> None:
+    """An older Spark has the machine's defaults from where ``spark-submit`` would read them; in their place, the
+    author's own file counts for every Spark.
+    """
+    file = tmp_path / "conf" / ("mine.conf" if by == "author" else "spark-defaults.conf")
+    file.parent.mkdir()
     if by != "none":
-        (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.of.defaults yes")
-    environ = {"SPARK_CONF_DIR": str(tmp_path / "conf")} if by == "environment" else {}
-    old = replace(home, spark_version="3.5.7", jars=tmp_path / "jars")
+        file.write_text("spark.other yes")
+    given = ["--properties-file", str(file)] if by == "author" else []
+    environ = {"SPARK_CONF_DIR": str(file.parent)} if by == "environment" else {}
+    used = home if by == "author" else replace(home, spark_version="3.5.7", jars=tmp_path / "jars")
 
-    words = secrets_by_file(["--conf", "spark.my.password=p"], tmp_path, old, environ)
-
-    assert words == ["--properties-file", str(tmp_path / "spark.conf")]
-    defaults = "" if by == "none" else "spark.of.defaults yes"
-    assert (tmp_path / "spark.conf").read_text() == f"{defaults}\nspark.my.password=p\n"
-
-
-def test_the_authors_own_file_counts(tmp_path: Path, home: SparkHome) -> None:
-    """In place of the machine's defaults, as before."""
-    mine = tmp_path / "mine.conf"
-    mine.write_text("spark.mine yes")
-
-    words = secrets_by_file(["--properties-file", str(mine), "--conf", "spark.my.password=p"], tmp_path, home, {})
+    words = secrets_by_file([*given, "--conf", "spark.my.password=p"], tmp_path, used, environ)
 
     assert words == ["--properties-file", str(tmp_path / "spark.conf")]
-    assert (tmp_path / "spark.conf").read_text() == "spark.mine yes\nspark.my.password=p\n"
+    other = "" if by == "none" else "spark.other yes"
+    assert (tmp_path / "spark.conf").read_text() == f"{other}\nspark.my.password=p\n"
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, home: SparkHome) -> None:
-    words = ["--properties-file", str(tmp_path / "none.conf"), "--conf", "spark.my.password=p"]
-
-    with pytest.raises(OptionError, match=r"none\.conf.*Correct properties_file"):
-        secrets_by_file(words, tmp_path, home, {})
-
-
-@pytest.mark.parametrize("kind", ["named-pipe", "device", "folder", "no-path"])
-def test_a_file_that_has_no_end_is_not_read(tmp_path: Path, home: SparkHome, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        pytest.param("none.conf", r"none\.conf", id="missing"),
+        pytest.param("pipe", "pipe must be a regular file", id="named-pipe"),
+        pytest.param("/dev/zero", "/dev/zero must be a regular file", id="device"),
+        pytest.param(".", "must be a regular file", id="folder"),
+        pytest.param("a\0b", "null byte", id="no-path"),
+    ],
+)
+def test_what_is_no_file_is_not_read(tmp_path: Path, home: SparkHome, name: str, says: str) -> None:
     """A template may name any; a named pipe without a writer would hold the task up."""
-    paths = {"named-pipe": str(tmp_path / "pipe"), "device": "/dev/zero", "folder": str(tmp_path), "no-path": "a\0b"}
-    os.mkfifo(paths["named-pipe"])
+    os.mkfifo(tmp_path / "pipe")
+    words = ["--properties-file", str(tmp_path / name), "--conf", "spark.my.password=p"]
 
-    with pytest.raises(OptionError, match="Correct properties_file"):
-        properties_of(paths[kind], home, {})
+    with pytest.raises(OptionError, match=f"{says}.*Correct properties_file"):
+        secrets_by_file(words, tmp_path, home, {})

@@ -46,12 +46,12 @@ import json, os, pathlib, stat, sys
 umask = os.umask(0o022)
 words = [word for argument in sys.argv for word in argument.split(",")]
 folder = pathlib.Path(next(w for w in words if "/airflow-kafka-spark-" in w and "=" not in w)).parent
-found = filter(pathlib.Path.is_file, folder.iterdir())
-files = {file.name: [stat.S_IMODE(file.stat().st_mode), file.read_bytes().hex()] for file in found}
+files = list(filter(pathlib.Path.is_file, folder.iterdir()))
 submitted = {
     "folder": str(folder),
-    "mode": stat.S_IMODE(folder.stat().st_mode),
-    "files": files,
+    "folder_mode": stat.S_IMODE(folder.stat().st_mode),
+    "modes": {file.name: stat.S_IMODE(file.stat().st_mode) for file in files},
+    "contents": {file.name: file.read_text("latin-1") for file in files},
     "arguments": sys.argv[1:],
     "environment": dict(os.environ),
     "cwd": os.getcwd(),
@@ -68,10 +68,10 @@ class Submitted:
     folder: Path
     folder_mode: int
     modes: dict[str, int]
-    contents: dict[str, bytes]
+    contents: dict[str, str]
     arguments: list[str]
     environment: dict[str, str]
-    cwd: Path
+    cwd: str
     umask: int
 
 
@@ -116,16 +116,7 @@ def submit(connection: Callable[..., None], home: Path, tmp_path: Path) -> Submi
         with pytest.raises(JobReportMissingError):
             hook.run(request, "batch", lambda _: None, JobCredentials(source, translate("k", LOGIN)))
         submitted = json.loads((home / "bin" / "submitted.json").read_text())
-        return Submitted(
-            Path(submitted["folder"]),
-            submitted["mode"],
-            {name: mode for name, (mode, _) in submitted["files"].items()},
-            {name: bytes.fromhex(content) for name, (_, content) in submitted["files"].items()},
-            submitted["arguments"],
-            submitted["environment"],
-            Path(submitted["cwd"]),
-            submitted["umask"],
-        )
+        return Submitted(Path(submitted.pop("folder")), **submitted)
 
     return run
 
@@ -158,7 +149,7 @@ def test_a_job_keeps_to_its_folder(submit: Submit, master: str, mode: str | None
     name, folder = "kafka-logins.properties", submitted.folder
     assert (submitted.folder_mode, folder.exists()) == (0o700, False)
     assert (submitted.modes["request.json"], submitted.modes[name]) == (0o600, 0o600)
-    assert [name for name, content in submitted.contents.items() if PASSWORD.encode() in content] == [name]
+    assert [name for name, content in submitted.contents.items() if PASSWORD in content] == [name]
     assert PASSWORD not in json.dumps([submitted.arguments, submitted.environment])
     path = str(folder / name) if is_local else f"/proc/self/cwd/{name}"
     options = json.loads(submitted.contents["request.json"])["source_options"]
@@ -168,7 +159,7 @@ def test_a_job_keeps_to_its_folder(submit: Submit, master: str, mode: str | None
     files = [word for flag, word in pairwise(submitted.arguments) if flag == "--files"]
     assert [str(folder / name) in word.split(",") for word in files] == ([] if is_local else [True])
     # On a driver of this machine it is found by its name as on executors; and Spark's class path has a relative folder.
-    assert submitted.cwd == folder
+    assert submitted.cwd == str(folder)
 
     assert submitted.umask == 0o026
     assert {path for path, mode in submitted.modes.items() if mode & 0o022} == set()
@@ -295,8 +286,8 @@ def test_secret_properties_are_no_arguments(submit: Submit, caplog: pytest.LogCa
     submitted = submit("yarn", conf=conf, env_vars={"AWS_SECRET_ACCESS_KEY": "aws-s3cret"})
 
     assert submitted.modes["spark.conf"] == 0o600
-    assert b"spark.hadoop.fs.s3a.access.key=AKIA0123\n" in submitted.contents["spark.conf"]
-    assert b"spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=aws-s3cret\n" in submitted.contents["spark.conf"]
+    assert "spark.hadoop.fs.s3a.access.key=AKIA0123\n" in submitted.contents["spark.conf"]
+    assert "spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=aws-s3cret\n" in submitted.contents["spark.conf"]
     for secret in ("AKIA0123", "aws-s3cret"):
         assert secret not in " ".join(submitted.arguments)
         assert secret not in caplog.text
@@ -313,7 +304,7 @@ def test_the_logged_command_is_short(submit: Submit, capsys: pytest.CaptureFixtu
     # Nine paths of this machine, and what they stand for.
     assert len(line) < 1600
     assert line.count(".jar") == 1
-    properties = parse_properties(submitted.contents["spark.conf"].decode())
+    properties = parse_properties(submitted.contents["spark.conf"])
     assert {name: properties.get(name) for name in REDACTION} == REDACTION
 
 
@@ -321,9 +312,8 @@ def test_a_keytab_of_the_spark_connection(submit: Submit) -> None:
     """It is a file of mode 0600 in the job's folder, which is gone afterwards."""
     submitted = submit("yarn", extra={"keytab": base64.b64encode(KEYTAB).decode(), "principal": "ann@EXAMPLE.COM"})
 
-    assert (submitted.modes["spark.keytab"], submitted.contents["spark.keytab"]) == (0o600, KEYTAB)
-    at = submitted.arguments.index("--keytab")
-    assert submitted.arguments[at + 1] == str(submitted.folder / "spark.keytab")
+    assert (submitted.modes["spark.keytab"], submitted.contents["spark.keytab"].encode("latin-1")) == (0o600, KEYTAB)
+    assert dict(pairwise(submitted.arguments))["--keytab"] == str(submitted.folder / "spark.keytab")
     assert not submitted.folder.exists()
 
 
@@ -333,38 +323,22 @@ def test_a_keytab_that_is_none(submit: Submit) -> None:
 
 
 _ALLOWED = "-Dallowed=https://a/oauth2"
+#: What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own default
+#: ones stay before it.
 _OF_A_FILE = "spark.driver.defaultJavaOptions  -Da=1 \\\n  -Db=2\nspark.executor.extraJavaOptions=-Dc=3\n"
+_WITH_A_FILE = {"driver.defaultJavaOptions": f"-Da=1 -Db=2 {_ALLOWED}", "executor.defaultJavaOptions": _ALLOWED}
+#: Those of the file are replaced by these, as the author requests.
+_REPLACED = "spark.executor.defaultJavaOptions -Da=1\n"
+_CONF = {"driver.extraJavaOptions": "-Dmine=1", "executor.defaultJavaOptions": "-Dmine=2"}
+_WITH_CONF = {name: f"{value} {_ALLOWED}" for name, value in _CONF.items()}
 
 
 @pytest.mark.parametrize(
     ("file", "content", "conf", "expected"),
     [
-        # What a login needs goes by the default options, which Spark puts before the extra ones, and the file's own
-        # default ones stay before it.
-        *(
-            pytest.param(
-                file,
-                _OF_A_FILE,
-                {},
-                {
-                    "spark.driver.defaultJavaOptions": f"-Da=1 -Db=2 {_ALLOWED}",
-                    "spark.executor.defaultJavaOptions": _ALLOWED,
-                },
-                id=file,
-            )
-            for file in ("spark-defaults.conf", "mine.conf")
-        ),
-        # Those of the file are replaced by these, as the author requests.
-        pytest.param(
-            "spark-defaults.conf",
-            "spark.executor.defaultJavaOptions -Da=1\n",
-            {"spark.driver.extraJavaOptions": "-Dmine=1", "spark.executor.defaultJavaOptions": "-Dmine=2"},
-            {
-                "spark.driver.extraJavaOptions": f"-Dmine=1 {_ALLOWED}",
-                "spark.executor.defaultJavaOptions": f"-Dmine=2 {_ALLOWED}",
-            },
-            id="conf",
-        ),
+        pytest.param("spark-defaults.conf", _OF_A_FILE, {}, _WITH_A_FILE, id="spark-defaults.conf"),
+        pytest.param("mine.conf", _OF_A_FILE, {}, _WITH_A_FILE, id="mine.conf"),
+        pytest.param("spark-defaults.conf", _REPLACED, _CONF, _WITH_CONF, id="conf"),
     ],
 )
 def test_java_options_of_the_author_stay(
@@ -383,10 +357,10 @@ def test_java_options_of_the_author_stay(
         "yarn",
         system_properties={"allowed": "https://a/oauth2"},
         properties_file=str(tmp_path / file) if file == "mine.conf" else None,
-        conf=conf,
+        conf={f"spark.{name}": value for name, value in conf.items()},
     )
 
-    assert java_options(submitted) == expected
+    assert java_options(submitted) == {f"spark.{name}": value for name, value in expected.items()}
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])

@@ -34,7 +34,7 @@ def test_what_is_airflows_own_stays_with_airflow() -> None:
 
 
 def test_a_command_that_leaves_it_out() -> None:
-    """Where a process is started by others, it has the same environment."""
+    """Where a process is started by others, it has the same environment, and stays as it is if there is nothing."""
     print_names = [sys.executable, "-c", "import os; print(*os.environ)"]
     command = unset_airflow_env(print_names, SECRET)
 
@@ -43,7 +43,4 @@ def test_a_command_that_leaves_it_out() -> None:
     assert set(done.stdout.split()) & set(SECRET) == set()
     assert "PATH" in done.stdout.split()
     assert "s3cret" not in " ".join(command)
-
-
-def test_a_command_stays_as_it_is_where_there_is_nothing_to_leave_out() -> None:
     assert unset_airflow_env(["spark-submit", "--status"], NEEDED) == ["spark-submit", "--status"]

@@ -65,7 +65,6 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("wanted", ["{}", "{}/*.jar"], ids=["folder", "glob"])
 @pytest.mark.parametrize("part", [".", "..", "spark-sql-kafka-0-10_2.13-4.0.0.jar"], ids=["folder", "above", "jar"])
 def test_a_connector_that_others_may_write_is_refused(folder: Path, part: str, wanted: str) -> None:
-    """The driver runs what is there; the message says what to do."""
     path = folder.parent if part == ".." else folder / part
     path.chmod(0o777)
 

@@ -29,14 +29,16 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     token_endpoint_hosts,
 )
 
-_SETTINGS = {cache_folder: CACHE_FOLDER, maven_repository: MAVEN_REPOSITORY, class_archive_enabled: CLASS_ARCHIVE}
-_LATER = {
+_SETTINGS = {
+    cache_folder: CACHE_FOLDER,
+    maven_repository: MAVEN_REPOSITORY,
+    class_archive_enabled: CLASS_ARCHIVE,
     client_classes_allowed: ALLOW_CLIENT_CLASSES,
     token_endpoint_hosts: TOKEN_ENDPOINT_HOSTS,
     deployment: DEPLOYMENT,
 }
 _IMPORT = f"from {Setting.__module__} import *"
-_PRINT = f"print({', '.join(f'{read.__name__}()' for read in _SETTINGS)})"
+_PRINT = "print(cache_folder(), maven_repository(), class_archive_enabled())"
 
 
 @pytest.fixture(autouse=True)
@@ -132,13 +134,13 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, var
 def test_a_wrong_value_is_named(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[], object], value: str, rule: str, got: str
 ) -> None:
-    monkeypatch.setenv((_SETTINGS | _LATER)[read].variable, value)
+    monkeypatch.setenv(_SETTINGS[read].variable, value)
 
     with pytest.raises(OptionError) as raised:
         read()
 
     message = str(raised.value)
-    assert message.startswith(f"{(_SETTINGS | _LATER)[read]} must be ")
+    assert message.startswith(f"{_SETTINGS[read]} must be ")
     assert rule in message
     assert f"got {got}. Correct" in message
     assert "secret" not in message

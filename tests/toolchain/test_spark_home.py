@@ -24,7 +24,6 @@ def distribution(folder: Path, spark: str = "3.5.6", scala: str = "2.12", binary
 
 
 def test_spark_home_goes_before_the_path(tmp_path: Path) -> None:
-    """SPARK_HOME decides, as it does for spark-submit itself."""
     named, on_path = distribution(tmp_path / "named"), distribution(tmp_path / "on-path", spark="4.0.1", scala="2.13")
 
     found = find_spark_home(environ={"SPARK_HOME": str(named), "PATH": str(on_path / "bin")})
@@ -33,7 +32,6 @@ def test_spark_home_goes_before_the_path(tmp_path: Path) -> None:
 
 
 def test_a_link_on_the_path_leads_to_its_distribution(tmp_path: Path) -> None:
-    """The version is that of the distribution the link on the PATH points into."""
     home = distribution(tmp_path / "spark-4.1", spark="4.1.0-preview1", scala="2.13")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/spark-submit").symlink_to(home / "bin/spark-submit")

@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.services.yarn_cluster import YarnCluster
+from tests.waiting import until
 from tests.yarn.survivor import DiesWhenItRuns, Survivor, WorkerDied, event_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -75,9 +76,7 @@ def test_killing_the_task_kills_the_application(
 
     def kill_once_running() -> None:
         deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            if operator.spark_application_url is not None:
-                break
+        while operator.spark_application_url is None and time.monotonic() < deadline:
             time.sleep(0.2)
         operator.on_kill()
 
@@ -88,11 +87,10 @@ def test_killing_the_task_kills_the_application(
     killer.join()
 
     # YARN takes the order to kill, and then a moment to follow it.
-    deadline, states = time.monotonic() + 30, list[str]()
-    while states != ["KILLED"] and time.monotonic() < deadline:
-        states = [a["state"] for a in yarn_cluster.applications() if a["name"] == "killed-on-yarn"]
-        time.sleep(0.2)
-    assert states == ["KILLED"]
+    def states() -> list[str]:
+        return [a["state"] for a in yarn_cluster.applications() if a["name"] == "killed-on-yarn"]
+
+    until(lambda: states() == ["KILLED"], "YARN has killed it", 30.0)
 
 
 @pytest.mark.parametrize("why", ["recreated", "killed"])

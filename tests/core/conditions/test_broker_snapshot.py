@@ -6,13 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.conditions.since import Position
-from airflow_provider_kafka_spark.core.errors import (
-    BrokerAuthorizationError,
-    CheckpointError,
-    UnknownTopicError,
-)
+from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, CheckpointError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from tests.core.conditions.snapshots import snapshot, state
 
@@ -46,9 +41,3 @@ def test_a_failure_gathers_no_tracebacks_of_those_who_hear_of_it() -> None:
         depths.append(len(raised.traceback))
 
     assert depths[0] == depths[-1]
-
-
-def test_equal_needs_are_one() -> None:
-    assert (
-        len({BrokerQuery(("a",), timestamps=frozenset({1, 2})), BrokerQuery(("a",), timestamps=frozenset({2, 1}))}) == 1
-    )

@@ -58,9 +58,11 @@ def test_a_range_says_of_which_topic_it_is() -> None:
     ],
 )  # fmt: skip
 def test_new_records_are_those_behind_since(since: object, expected: list[str]) -> None:
+    # A group may know more than is waited for.
+    more = {TopicPartition("other", 0): 99, TopicPartition("orders", 7): 5}
     held = snapshot(
         {"orders": [state(0, 20), state(5, 30)]},
-        committed={"copy": {ORDERS_0: 19}},
+        committed={"copy": {ORDERS_0: 19, **more}},
         finished={"/checkpoint": Position({ORDERS_0: 20, ORDERS_1: 7})},
     )
 
@@ -99,9 +101,7 @@ def test_min_records_counts_all_partitions(least: int, met: bool) -> None:
     ],
 )
 def test_fewer_are_enough_when_the_first_has_waited(first_younger: int | None, met: bool) -> None:
-    """The broker returns the first record that is younger than the longest wait; the first new one is older if it comes
-    before that.
-    """
+    """The broker returns the first record that is younger than the longest wait."""
     cutoff = NOW - 60_000
     held = snapshot({"orders": [state(0, 12)]}, first_at={("orders", 0, cutoff): first_younger})
     condition = NewRecords.parse(
@@ -122,7 +122,6 @@ def test_fewer_are_enough_when_the_first_has_waited(first_younger: int | None, m
     ],
 )
 def test_offsets_that_the_log_does_not_hold(since: object, name: str) -> None:
-    """Records that have aged out are an error or a warning; offsets beyond the end are an error."""
     finished = {"/checkpoint": Position({ORDERS_0: 4})}
     aged, short = (snapshot({"orders": [s]}, finished=finished) for s in (state(10, 20), state(0, 3)))
 
@@ -169,15 +168,6 @@ def test_since_that_names_an_unknown_partition_is_an_error() -> None:
         new(snapshot({"orders": [state(0, 20)]}), since={"orders": {"7": 1}})
     with pytest.raises(BoundError, match="payments is not among orders"):
         new(snapshot({"orders": [state(0, 20)]}), since={"payments": {"0": 1}})
-
-
-def test_a_group_or_checkpoint_may_know_more_than_is_waited_for() -> None:
-    other = TopicPartition("other", 0)
-    held = snapshot(
-        {"orders": [state(0, 20)]}, committed={"copy": {ORDERS_0: 10, other: 99, TopicPartition("orders", 7): 5}}
-    )
-
-    assert ranges(new(held, since="group:copy")) == ["orders:0:10:20"]
 
 
 def test_what_failed_for_one_group_fails_only_who_asks_about_it() -> None:

@@ -8,7 +8,6 @@ from airflow_provider_kafka_spark.core.conditions.outage import Outage
 
 
 def test_one_line_at_the_start_and_one_at_the_end_of_each_outage(caplog: pytest.LogCaptureFixture) -> None:
-    """However many requests fail or succeed."""
     outage, log = Outage(), logging.getLogger("sensor")
     caplog.set_level(logging.INFO)
 

@@ -73,7 +73,6 @@ FORMS = [
 
 @pytest.mark.parametrize(("value", "expected"), FORMS)
 def test_reads_every_form(value: Any, expected: Since) -> None:
-    """Its JSON form is one of them."""
     assert parse_since(value) == expected == parse_since(json.loads(json.dumps(expected.to_json())))
 
 
@@ -93,6 +92,5 @@ def test_reads_every_form(value: Any, expected: Since) -> None:
     ],
 )
 def test_refuses_anything_else(value: Any, fragment: str) -> None:
-    """The message shows what would be right, what was got, and why it is not."""
     with refuses(BoundError, "since must be {'offsets'", f"got {value!r}", fragment):
         parse_since(value)

@@ -12,10 +12,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.watch import Watch, WatchState, announced_ranges
-from airflow_provider_kafka_spark.core.errors import (
-    BoundError,
-    ProtocolError,
-)
+from airflow_provider_kafka_spark.core.errors import BoundError, ProtocolError
 from tests.core.conditions.snapshots import NOW, snapshot, state
 
 
@@ -210,7 +207,16 @@ def test_the_ranges_of_our_operators_events_are_those_of_the_target() -> None:
     assert announced_ranges([nothing]) == []
 
 
-@pytest.mark.parametrize("extra", [None, {"target_ranges": "orders:0:0:1"}, {"payload": {}}])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        None,
+        {"target_ranges": "orders:0:0:1"},
+        {"payload": {}},
+        # Airflow's API says so, whatever else the event has.
+        {"target_ranges": ["orders:0:30:9000000"], "from_rest_api": True},
+    ],
+)
 def test_an_event_of_anybody_else_is_refused(extra: object) -> None:
     with pytest.raises(BoundError, match="anything else update the asset"):
         announced_ranges([SimpleNamespace(extra=extra)])

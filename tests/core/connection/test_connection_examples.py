@@ -23,7 +23,6 @@ _EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", _DO
 
 @pytest.mark.parametrize("example", _EXAMPLES, ids=range(len(_EXAMPLES)))
 def test_the_documentations_examples_are_connections(example: dict[str, Any]) -> None:
-    """Each example is a connection that both clients support."""
     extra = example
     if example.get("conn_type") == "kafka":
         extra = example["extra"]

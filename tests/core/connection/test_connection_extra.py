@@ -10,7 +10,6 @@ _PEM = f"-----BEGIN CERTIFICATE-----\n{_BODY[:64]}\n{_BODY[64:]}\n-----END CERTI
 
 
 def test_what_was_taken_is_gone() -> None:
-    """What nobody took shows in the end."""
     extra = ConnectionExtra("c", {" a ": "1", "b": True, "none": None})
 
     assert (extra.take("a"), extra.take("b"), extra.take("none"), extra.take("a")) == ("1", "true", None, None)
@@ -18,7 +17,6 @@ def test_what_was_taken_is_gone() -> None:
 
 
 def test_two_names_of_one_setting() -> None:
-    """The same value twice is no contradiction."""
     assert ConnectionExtra("c", {"a": "x", "b": "x"}).take("a", "b") == "x"
     assert ConnectionExtra("c", {"a": "", "b": "x"}).take("a", "b") == "x"
     with pytest.raises(ConnectionConfigError, match="'c' sets a and b, which are one setting"):

@@ -13,7 +13,6 @@ _NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,10}", fullmatch=True)
 @given(st.dictionaries(_NAMES, st.text(), max_size=5))
 @example({"password": "\\\"'\n\r;= \\101 \\n"})
 def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
-    """Any password there is."""
     line = JaasLine(_MODULE, options)
 
     assert parse_jaas(line.format()) == line
@@ -32,7 +31,6 @@ def test_what_is_written_is_read_back(options: dict[str, str]) -> None:
     ],
 )  # fmt: skip
 def test_reads_as_java_does(text: str, options: dict[str, str]) -> None:
-    """Words, both kinds of quotes, and Java's escapes."""
     assert parse_jaas(text) == JaasLine(_MODULE, options)
 
 
@@ -47,7 +45,6 @@ def test_reads_as_java_does(text: str, options: dict[str, str]) -> None:
     ],
 )
 def test_refuses_what_java_refuses_and_shows_no_secret(text: str) -> None:
-    """The reason is in the message, and no value."""
     with pytest.raises(ValueError, match=r"it must be|each option|is given|cannot be read") as raised:
         parse_jaas(text)
     assert "hunter2" not in str(raised.value)

@@ -8,11 +8,7 @@ import pytest
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
-from airflow_provider_kafka_spark.core.connection.kerberos import (
-    KerberosLogin,
-    ticket_cache_path,
-    validate_principals,
-)
+from airflow_provider_kafka_spark.core.connection.kerberos import KerberosLogin, ticket_cache_path, validate_principals
 from airflow_provider_kafka_spark.core.connection.sasl import MODULES, parse_sasl
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from tests.core.refusals import refuses
@@ -61,7 +57,6 @@ _NO_KEYTAB = f'{MODULES["GSSAPI"]} required useKeyTab=True principal="copier@REA
     ],
 )
 def test_a_keytab_in_either_clients_words(properties: dict[str, str]) -> None:
-    """One login for both, and the keytab is a file that travels."""
     both = _parse(properties).properties(LoginFiles())
 
     assert both.librdkafka == _KEYTAB
@@ -116,7 +111,6 @@ def test_no_command_of_the_connections_own(login: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("principal", ["copier@R", "copier/host-1.example.com@EXAMPLE.COM", "copier", "a+b_c@R"])
 def test_principals(principal: str) -> None:
-    """They reach both clients as they are."""
     assert _parse({**_KEYTAB, "sasl.kerberos.principal": principal}).principal == principal
 
 

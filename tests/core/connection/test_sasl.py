@@ -27,7 +27,6 @@ def _jaas(mechanism: str, **options: str) -> str:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_password_in_either_clients_words(mechanism: str) -> None:
-    """One login, whether written for librdkafka, for Java, or for both."""
     librdkafka = {"sasl.mechanism": mechanism, "sasl.username": "ann", "sasl.password": "hunter2"}
     java = {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(mechanism, **_ANN)}
 

@@ -73,7 +73,6 @@ _KNOWN = [
 
 @pytest.mark.parametrize(("text", "name", "advice"), _KNOWN)
 def test_names_a_known_failure(text: str, name: str, advice: str) -> None:
-    """What Spark and Kafka throw gets its name in the error tree, their own words, and what to do."""
     trace = (
         f"org.apache.spark.SparkException: Job aborted\n\tat org.apache.spark.X\nCaused by: {text}\n\tat java.Thread"
     )
@@ -168,7 +167,6 @@ def test_a_lacking_permission_is_named(said: str, asked: JobRequest | None, need
 
 
 def test_an_unknown_failure_may_be_retried() -> None:
-    """What nobody recognises keeps its words and may be worth another try."""
     failure = find_cause("java.lang.RuntimeException: disk full\n\tat java.Thread")
 
     assert failure.error == "JobFailedError"
@@ -178,7 +176,6 @@ def test_an_unknown_failure_may_be_retried() -> None:
 
 
 def test_the_message_has_no_stack() -> None:
-    """Two lines and the innermost two causes, each once, each of bounded length."""
     causes = "\n".join(f"Caused by: cause {i}\n\tat frame.{i}\n\t... 12 more" for i in range(5))
 
     message = find_cause(f"first line\n\nsecond {'x' * 5000}\nthird line\n{causes}\nCaused by: cause 4").message
@@ -192,7 +189,6 @@ def test_the_message_has_no_stack() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\tat java.Thread\n"])
 def test_a_failure_without_words_is_a_failure(text: str) -> None:
-    """There is always a message."""
     assert find_cause(text).message == "no message"
 
 

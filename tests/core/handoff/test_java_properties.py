@@ -6,7 +6,6 @@ from airflow_provider_kafka_spark.core.handoff.java_properties import format_pro
 
 
 def test_what_is_written_reads_the_same() -> None:
-    """With every character that has a meaning, and those beyond 16 bits."""
     properties = {"a": r"x=y: #!\n \"q\" \u0041", " b=:#!": " ünï 🔑\n\t\r\f\\", "empty": ""}
 
     assert parse_properties(format_properties(properties)) == properties

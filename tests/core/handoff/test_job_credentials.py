@@ -23,7 +23,6 @@ def store(conn_id: str, path: str) -> KafkaClientConfig:
 
 
 def test_each_side_has_its_own_login() -> None:
-    """Nothing of one login is in the other's options."""
     logins = JobCredentials(store("here", "/a/trust.jks"), config("there", security_protocol="SASL_SSL"))
 
     assert logins.source_options() == {
@@ -36,7 +35,6 @@ def test_each_side_has_its_own_login() -> None:
 
 
 def test_elsewhere_files_have_no_folder() -> None:
-    """Each travels once, and is named as it is found there, in a JAAS line too."""
     jaas = f'com.sun.security.auth.module.Krb5LoginModule required useKeyTab="true" keyTab="{_KEYTAB}" principal="c@R";'
     kerberos = config("here", _KEYTAB, "/a/trust.jks", ssl_truststore_location="/a/trust.jks", sasl_jaas_config=jaas)
     logins = JobCredentials(kerberos, store("there", "/a/trust.jks"), by_name=True)

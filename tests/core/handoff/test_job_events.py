@@ -22,7 +22,6 @@ _TOKEN = "0123456789abcdef"
 
 @given(_EVENTS)
 def test_an_event_reads_back(event: JobEvent) -> None:
-    """The worker learns what the driver said, but for what cannot be a link."""
     line = format_event(event, _TOKEN)
     before, taken = take_event(line, _TOKEN)
 
@@ -36,7 +35,6 @@ def test_an_event_reads_back(event: JobEvent) -> None:
 
 @given(_EVENTS)
 def test_an_event_without_the_token_is_none(event: JobEvent) -> None:
-    """Without the token an event cannot be forged."""
     for token in ("", "0123456789abcdeF", f"{_TOKEN}0"):
         line = format_event(event, token)
         assert take_event(line, _TOKEN) == (line.replace(_TOKEN, "***"), None)
@@ -54,7 +52,6 @@ def test_an_event_without_the_token_is_none(event: JobEvent) -> None:
     ],
 )
 def test_a_link_is_http(address: str, is_link: bool) -> None:
-    """Anything else is left out of the event; the application's id stays known."""
     event = JobStarted("local-1", address)
 
     taken = take_event(format_event(event, _TOKEN), _TOKEN)[1]
@@ -112,7 +109,6 @@ def test_an_event_may_follow_on_an_unfinished_line() -> None:
     ],
 )
 def test_shows_progress_to_a_person(progress: JobProgress, shown: str) -> None:
-    """Share, counts, rate, and time left while there is some; no division by zero."""
     assert str(progress) == shown
 
 

@@ -13,7 +13,6 @@ _REPORT = '{"failure": null, "run_id": "0123456789abcdef"}'
 
 @given(st.text(), st.text())
 def test_a_signed_report_reads_back(report: str, key: str) -> None:
-    """The worker gets what the driver signed."""
     assert verified(sign(report, key), key) == report
 
 
@@ -34,7 +33,6 @@ def test_a_signed_report_reads_back(report: str, key: str) -> None:
     ],
 )
 def test_any_other_report_is_refused(text: str, says: str) -> None:
-    """The message says what is wrong and what to do, and shows neither key nor report."""
     with pytest.raises(JobReportForgedError, match=says) as raised:
         verified(text, _KEY)
 

@@ -20,7 +20,6 @@ PLAIN = {
 
 @pytest.mark.parametrize("name", ["kafka.sasl.jaas.config", "kafka.ssl.keystore.key"])
 def test_secrets_are_referred_to(name: str) -> None:
-    """The client is configured to resolve the reference."""
     options, secrets = by_reference({**PLAIN, name: "s3cret"}, "/jobs/1/logins", "sink")
 
     provider = "org.apache.kafka.common.config.provider.FileConfigProvider"
@@ -41,7 +40,6 @@ def test_no_option_refers_to_a_file_of_its_own(value: str) -> None:
 
 
 def test_what_is_referred_to_reads_back() -> None:
-    """The driver knows the secrets that its request has not."""
     given = {**PLAIN, "kafka.sasl.jaas.config": 'x required password="}:";', "kafka.ssl.key.password": "s3cret"}
     options, secrets = by_reference(given, "/jobs/1/logins", "sink")
 

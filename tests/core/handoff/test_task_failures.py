@@ -54,7 +54,6 @@ def _refused(reason: str) -> TaskFailure:
     ],
 )
 def test_names_the_record_the_target_and_the_reason(reason: str, error: str, fragments: list[str]) -> None:
-    """And says what to do; sizes are both there."""
     failure = failure_of_task(_refused(reason), {"copy": 1_000_000})
 
     assert failure.error == error
@@ -62,7 +61,6 @@ def test_names_the_record_the_target_and_the_reason(reason: str, error: str, fra
 
 
 def test_a_limit_that_may_not_be_read_is_unknown() -> None:
-    """Without DESCRIBE_CONFIGS the record is named all the same."""
     failure = failure_of_task(_refused(f"{_ERRORS}.RecordTooLargeException: too large"), {})
 
     assert "max.message.bytes of copy (unknown, without DESCRIBE_CONFIGS on it)" in failure.message
@@ -94,7 +92,6 @@ def test_a_limit_that_may_not_be_read_is_unknown() -> None:
     ),
 )
 def test_each_kind_has_an_error(failure: TaskFailure, error: str, retriable: bool) -> None:
-    """And a retry happens only where it can help."""
     named = failure_of_task(failure, {})
 
     assert named.error == error

@@ -27,12 +27,10 @@ def test_long_spans_get_large_fetches(sizes: list[int], fetch: str) -> None:
 
 @pytest.mark.parametrize(("offsets", "small"), [(0, True), (100_000, True), (100_001, False)])
 def test_a_job_is_small_by_all_its_offsets(offsets: int, small: bool) -> None:
-    """What counts is how much is read in all."""
     assert is_small(offsets) is small
 
 
 def test_what_is_set_for_a_reason() -> None:
-    """Kafka's and Spark's defaults would be wrong here."""
     source, sink, spark = source_defaults([], read_committed=True), sink_defaults(), spark_defaults()
 
     # Kafka's default would copy aborted records.

@@ -63,7 +63,6 @@ def test_what_another_version_wrote_is_refused(kind: type[TaskReport | TaskFailu
 @settings(max_examples=5)
 @given(values_of(WriterSettings, producer=st.just({"sasl.jaas.config": "hunter2"})))
 def test_settings_show_no_secret(settings: WriterSettings) -> None:
-    """What the producer logs in with is in no log or traceback."""
     assert "hunter2" not in repr(settings)
 
 

@@ -47,7 +47,6 @@ def _offsets(**ends: int) -> Offsets:
 
 @given(st.dictionaries(values_of(TopicPartition), values_of(int), max_size=6))
 def test_offsets_read_back(offsets: Offsets) -> None:
-    """Spark's form of offsets, through JSON, loses nothing."""
     assert parse_initial(f"v1\n{json.dumps(by_topic(offsets))}", "sources/0/0") == offsets
 
 
@@ -82,9 +81,7 @@ def test_what_must_not_change_within_a_batch(begun: dict[str, Any], now: dict[st
     ],
 )
 def test_any_beginning_of_a_file_is_damaged(text: str, read: Callable[[str, str], object]) -> None:
-    """However little is missing: it is not taken for a file with fewer partitions or smaller numbers, at which Spark
-    would fail only after it was started.
-    """
+    """It is not taken for a file with fewer partitions or smaller numbers, at which Spark would fail once started."""
     for length in range(len(text) - 1):
         with pytest.raises(CheckpointError, match="the file must "):
             read(text[:length], "the file")
@@ -100,7 +97,6 @@ def test_any_beginning_of_a_file_is_damaged(text: str, read: Callable[[str, str]
     ],
 )
 def test_a_record_of_another_version_or_shape_is_refused(change: dict[str, Any], says: str) -> None:
-    """It is not guessed at, and what to do is said."""
     with refuses(CheckpointError, "checkpoint file stream.json", says, "pass another checkpoint_location") as raised:
         StreamManifest.from_json(json.dumps({**json.loads(_MANIFEST.to_json()), **change}), "stream.json")
 
@@ -108,7 +104,6 @@ def test_a_record_of_another_version_or_shape_is_refused(change: dict[str, Any],
 
 
 def test_reads_a_batch_as_spark_writes_it() -> None:
-    """The ends of each partition, and when the driver planned it."""
     assert Batch.parse(_OFFSETS_FILE, 3, "offsets/3") == Batch(3, _offsets(orders0=23, orders1=7), 1_795_165_200_000)
 
 
@@ -124,7 +119,6 @@ def test_reads_a_batch_as_spark_writes_it() -> None:
     ],
 )
 def test_refuses_what_is_no_batch(text: str, says: str) -> None:
-    """Each is one error that names the file, and never an empty or a partial batch."""
     with refuses(CheckpointError, "offsets/3 of /data", says) as raised:
         Batch.parse(text, 3, "offsets/3 of /data")
 
@@ -133,7 +127,6 @@ def test_refuses_what_is_no_batch(text: str, says: str) -> None:
 
 @pytest.mark.parametrize("text", [_INITIAL_FILE, _INITIAL_FILE.lstrip("\0"), f"{_INITIAL_FILE}\n"])
 def test_reads_where_spark_began(text: str) -> None:
-    """With the NUL byte that Spark writes first, and without."""
     assert parse_initial(text, "sources/0/0") == _offsets(orders0=5)
 
 
@@ -174,7 +167,6 @@ def test_refuses_half_the_id_of_a_query(text: str) -> None:
     ],
 )  # fmt: skip
 def test_finished_is_what_is_committed(checkpoint: Checkpoint, expected: Offsets) -> None:
-    """A batch counts from its commit on; before the first, the stream stands where it began."""
     assert checkpoint.finished == expected
 
 
@@ -193,7 +185,6 @@ def test_a_batch_reads_from_where_others_finished(finished: Offsets, ends: Offse
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Binding)])
 def test_a_difference_in_any_part_is_described(name: str) -> None:
-    """Nothing that changes what is copied is left out of the comparison."""
     value = {"orders": "other"} if name == "topic_map" else "other"
     other = replace(_BINDING, **{name: value})
 
@@ -214,7 +205,6 @@ _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 7)
 
 @given(st.builds(Lock, st.text(), st.text(), st.integers(0, 2**63 - 1)))
 def test_a_lock_reads_back(lock: Lock) -> None:
-    """What one run writes is what another sees."""
     assert Lock.parse(lock.format()) == lock
 
 

@@ -21,13 +21,11 @@ from airflow_provider_kafka_spark.core.streams.spark_faults import AVAILABLE_NOW
     ],
 )
 def test_knows_the_faults_of_a_version(version: str, names: list[str]) -> None:
-    """From the first version with a fault to the last; of what is no version nothing is claimed."""
     assert [fault.name for fault in faults_of(version)] == names
 
 
 @pytest.mark.parametrize("fault", AVAILABLE_NOW_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_says_what_it_does_and_where_it_is_reported(fault: SparkFault) -> None:
-    """A warning can be acted on, and checked."""
     shown = str(fault)
 
     assert fault.first <= fault.last

@@ -87,6 +87,9 @@ def _resolve(
     return resolve_stream(checkpoint, binding, form, selection, bound, reset, cluster, rules, _NEW_ID)
 
 
+_TEN_RECORDS = _cluster(o=[(0, 10, 10)])
+
+
 def _missing(stream_plan: StreamPlan) -> list[str]:
     return [m.offset_range.format() for m in stream_plan.resolved.missing]
 
@@ -101,9 +104,7 @@ def _missing(stream_plan: StreamPlan) -> list[str]:
     ],
 )
 def test_the_first_run_starts_at_the_starting_offsets(starting: object, log: Log, expected: str) -> None:
-    """Generation 0 begins there, and remembers it, and the ids of the topics. Also at the end there is work: where the
-    stream stands must be written down, or the next run would start at another end.
-    """
+    """Also at the end there is work: unless that is written down, the next run would start at another end."""
     stream_plan = _resolve(None, _cluster(first_at=_FIRST_AT, o=[log]), starting=starting)
 
     start = int(expected.split(":")[2])
@@ -143,7 +144,6 @@ def test_what_a_first_run_starts_at_must_be_there(starting: object, error: type[
 def test_goes_on_where_the_checkpoint_stands(
     log: Log, rules: ReadRules, expected: str, has_work: bool, says: list[str]
 ) -> None:
-    """From the last commit, whatever starting_offsets says; the stream keeps its id and generation."""
     stream_plan = _resolve(_checkpoint(_offsets(o0=5)), _cluster(o=[log]), rules, starting="earliest")
 
     assert (stream_plan.resolved.ranges.format(), stream_plan.has_work) == ([expected], has_work)
@@ -152,43 +152,41 @@ def test_goes_on_where_the_checkpoint_stands(
     assert all(text in warning for text, warning in zip(says, stream_plan.resolved.warnings, strict=True))
 
 
-def test_a_stream_that_read_uncommitted_records_cannot_go_back() -> None:
+@pytest.mark.parametrize(
+    ("finished", "batch", "hidden_from"), [(9, None, 8), (5, 8, 7)], ids=["read-uncommitted", "batch-that-was-begun"]
+)
+def test_a_stream_cannot_go_back_before_an_open_transaction(finished: int, batch: int | None, hidden_from: int) -> None:
     """Spark would call what the transaction hides lost; here the transaction is named, and what to do."""
-    checkpoint, cluster = _checkpoint(_offsets(o0=9)), _cluster(o=[(0, 8, 10)])
+    checkpoint = _checkpoint(_offsets(o0=finished), None if batch is None else _offsets(o0=batch))
+    cluster = _cluster(o=[(0, hidden_from, 10)])
 
     for rules in (_STRICT, _PERMISSIVE):
-        with pytest.raises(PlanError, match=r"an open transaction hides everything from 8 on .*read_uncommitted"):
+        with refuses(PlanError, f"an open transaction hides everything from {hidden_from} on ", "read_uncommitted"):
             _resolve(checkpoint, cluster, rules)
     uncommitted = _resolve(checkpoint, cluster, ReadRules(read_committed=False))
-    assert uncommitted.resolved.ranges.format() == ["o:0:9:10"]
+    assert uncommitted.resolved.ranges.format() == [f"o:0:{finished}:10"]
 
 
 def test_the_checkpoint_of_another_job_is_refused() -> None:
-    """The difference is named, and how the same job with a new definition goes on where it stands. Spark's own job is
-    unknown: the error has its offsets, to start from.
-    """
+    """The error says how the job goes on with its new definition, or from the offsets of Spark's own job."""
     ours, sparks = _checkpoint(_offsets(o0=5)), Checkpoint(0, None, Batch(3, _offsets(o0=5), 1))
-    cluster = _cluster(o=[(0, 10, 10)])
-
     with refuses(
         CheckpointError,
         "The checkpoint belongs to another job: where is 'x' and was None",
         "reset_checkpoint_to={'o': {'0': 5}}",
     ):
-        _resolve(ours, cluster, binding=replace(_BINDING, where="x"))
+        _resolve(ours, _TEN_RECORDS, binding=replace(_BINDING, where="x"))
     with refuses(CheckpointError, "holds one of another Spark stream", "starting_offsets={'o': {'0': 5}}"):
-        _resolve(sparks, cluster, starting="earliest")
+        _resolve(sparks, _TEN_RECORDS, starting="earliest")
 
 
 def test_a_reset_begins_a_generation() -> None:
-    """Another folder, another id in the provenance header, and the DAG run that requested it; the definition may be
-    another one too.
-    """
+    """Another folder, another id in the provenance header; the definition may be another one too."""
     binding = replace(_BINDING, where="key is not null")
 
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), batch=_offsets(o0=8)),
-        _cluster(o=[(0, 10, 10)]),
+        _TEN_RECORDS,
         binding=binding,
         reset=Reset('{"o": {"0": 2}}', "run-1"),
     )
@@ -203,20 +201,16 @@ def test_a_reset_begins_a_generation() -> None:
 
 @pytest.mark.parametrize("name", [f.name for f in fields(BatchForm)])
 def test_an_uncommitted_batch_keeps_its_form(name: str) -> None:
-    """A change is refused by name until the batch is finished, and is in the manifest from then on."""
     begun = replace(_FORM, provenance=None)
     changed = replace(begun, **{name: not begun.include_headers if name == "include_headers" else "other"})
-    cluster = _cluster(o=[(0, 10, 10)])
-
     with refuses(CheckpointError, "batch 5", f"{name} must stay", "for one run", "reset_checkpoint_to={'o': {'0': 5}}"):
-        _resolve(_checkpoint(_offsets(o0=5), _offsets(o0=8), form=begun), cluster, form=changed)
+        _resolve(_checkpoint(_offsets(o0=5), _offsets(o0=8), form=begun), _TEN_RECORDS, form=changed)
 
-    assert _resolve(_checkpoint(_offsets(o0=5), form=begun), cluster, form=changed).manifest.form == changed
+    assert _resolve(_checkpoint(_offsets(o0=5), form=begun), _TEN_RECORDS, form=changed).manifest.form == changed
 
 
 def test_a_first_run_may_be_a_reset() -> None:
-    """It says where to start, and starting_offsets is not looked at."""
-    stream_plan = _resolve(None, _cluster(o=[(0, 10, 10)]), starting="latest", reset=Reset("earliest", "run-1"))
+    stream_plan = _resolve(None, _TEN_RECORDS, starting="latest", reset=Reset("earliest", "run-1"))
 
     assert stream_plan.resolved.ranges.format() == ["o:0:0:10"]
     assert (stream_plan.generation, stream_plan.manifest.reset_by) == (0, "run-1")
@@ -233,10 +227,9 @@ def test_a_first_run_may_be_a_reset() -> None:
     ],
 )
 def test_a_reset_is_done_once_for_each_dag_run(done: str, reset: Reset, expected: tuple[int, str]) -> None:
-    """And one that was not done yet by any run."""
     checkpoint = _checkpoint(_offsets(o0=5), reset_to=done, reset_by="run-1")
 
-    stream_plan = _resolve(checkpoint, _cluster(o=[(0, 10, 10)]), reset=reset)
+    stream_plan = _resolve(checkpoint, _TEN_RECORDS, reset=reset)
 
     assert (stream_plan.generation, *stream_plan.resolved.ranges.format()) == expected
     assert stream_plan.is_new == (expected[0] == 3)
@@ -282,9 +275,7 @@ _P = [(0, 4, 4)]
 def test_what_is_gone_is_an_error_unless_the_loss_is_permitted(
     cluster: ClusterState, says: str, ranges: list[str], missing: str, begins_anew: bool
 ) -> None:
-    """What was lost is named, and the option that permits it. With that, the gap is reported and the rest is read;
-    where Spark would continue after an offset of the old topic, a new generation begins without it.
-    """
+    """Where Spark would continue after an offset of the old topic, a new generation begins without it."""
     checkpoint = _checkpoint(_offsets(o0=5, p0=1))
     with refuses(DataLossError, says, "fail_on_data_loss=False"):
         _resolve(checkpoint, cluster, selection=_BOTH_TOPICS)
@@ -314,7 +305,6 @@ def test_a_generation_after_a_loss_remembers_the_reset() -> None:
 
 
 def test_a_topic_that_is_absent_is_left_out_with_a_warning() -> None:
-    """Where loss is permitted, in every run; otherwise it is an error that names it."""
     checkpoint, cluster = _checkpoint(_offsets(p0=1)), _cluster(p=[(0, 4, 4)])
 
     stream_plan = _resolve(checkpoint, cluster, _PERMISSIVE, selection=_BOTH_TOPICS)
@@ -348,7 +338,6 @@ def test_a_stream_without_any_topic_left_is_an_error(selection: Selection) -> No
 def test_an_assignment_reads_what_is_there_of_it(
     assign: dict[str, list[int]], cluster: ClusterState, expected: str
 ) -> None:
-    """Partitions that are not assigned are neither read nor reported as added."""
     checkpoint = _checkpoint({p: end for p, end in _offsets(o1=5, p1=1).items() if p.topic in assign})
 
     stream_plan = _resolve(checkpoint, cluster, _PERMISSIVE, selection=Selection(assign=assign))
@@ -357,17 +346,14 @@ def test_an_assignment_reads_what_is_there_of_it(
 
 
 def test_ids_that_the_broker_does_not_return() -> None:
-    """Without them a longer log is taken for the same topic; one that is returned later is stored, so that from then
-    on a topic that is recreated is noticed.
-    """
-    without, cluster = _cluster({"o": None}, o=[(0, 10, 10)]), _cluster(o=[(0, 10, 10)])
+    """A longer log is taken for the same topic; an id that is returned later is stored."""
+    without = _cluster({"o": None}, o=[(0, 10, 10)])
 
     assert _resolve(_checkpoint(_offsets(o0=5)), without).resolved.ranges.format() == ["o:0:5:10"]
-    assert _resolve(_checkpoint(_offsets(o0=5), topic_ids={}), cluster).manifest.topic_ids == {"o": "id-1"}
+    assert _resolve(_checkpoint(_offsets(o0=5), topic_ids={}), _TEN_RECORDS).manifest.topic_ids == {"o": "id-1"}
 
 
 def test_partitions_that_were_added_are_read_from_their_beginning() -> None:
-    """And named; a topic that a pattern matches later is such a one."""
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5)),
         _cluster(o=[(0, 10, 10), (0, 3, 3)], o_new=[(0, 2, 2)]),
@@ -391,21 +377,19 @@ def test_the_beginning_of_an_added_partition_may_have_aged_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "logs", "uncommitted", "missing"),
-    [
-        pytest.param({"o0": 8}, [(6, 10, 10)], ["o:0:6:8"], ["o:0:5:6"], id="partly-aged-out"),
-        pytest.param({"o0": 8}, [(9, 10, 10)], ["o:0:8:8"], ["o:0:5:9"], id="wholly-aged-out"),
-    ],
+    ("log_start", "uncommitted", "missing"),
+    [(6, "o:0:6:8", "o:0:5:6"), (9, "o:0:8:8", "o:0:5:9")],
+    ids=["partly-aged-out", "wholly-aged-out"],
 )
-def test_a_batch_that_was_begun_is_named_with_its_offsets(
-    batch: dict[str, int], logs: list[Log], uncommitted: list[str], missing: list[str]
-) -> None:
+def test_a_batch_that_was_begun_is_named_with_its_offsets(log_start: int, uncommitted: str, missing: str) -> None:
     """What is left of it is finished first, exactly; the run as a whole still goes from the last commit to the end."""
-    stream_plan = _resolve(_checkpoint(_offsets(o0=5), _offsets(**batch)), _cluster(o=logs), _PERMISSIVE)
+    checkpoint = _checkpoint(_offsets(o0=5), _offsets(o0=8))
 
-    assert (stream_plan.uncommitted.format(), stream_plan.uncommitted_batch) == (uncommitted, 5)
-    assert _missing(stream_plan) == missing
-    assert stream_plan.resolved.ranges.format()[0] == f"o:0:{max(5, logs[0][0])}:10"
+    stream_plan = _resolve(checkpoint, _cluster(o=[(log_start, 10, 10)]), _PERMISSIVE)
+
+    assert (stream_plan.uncommitted.format(), stream_plan.uncommitted_batch) == ([uncommitted], 5)
+    assert _missing(stream_plan) == [missing]
+    assert stream_plan.resolved.ranges.format() == [f"o:0:{log_start}:10"]
 
 
 @pytest.mark.parametrize(
@@ -429,9 +413,3 @@ def test_a_batch_that_was_begun_and_a_topic_created_again(
     assert (stream_plan.uncommitted.format(), stream_plan.uncommitted_batch) == uncommitted
     assert (stream_plan.is_new, stream_plan.manifest.starting) == (True, _offsets(**starting))
     assert stream_plan.resolved.ranges.format() == ["o:0:0:10", "p:0:1:4"][: len(finished)]
-
-
-def test_a_batch_that_an_open_transaction_hides_waits() -> None:
-    """It read further than can be read now: an error, rather than half a batch."""
-    with pytest.raises(PlanError, match="an open transaction hides everything from 7 on"):
-        _resolve(_checkpoint(_offsets(o0=5), _offsets(o0=8)), _cluster(o=[(0, 7, 10)]))

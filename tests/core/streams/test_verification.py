@@ -9,9 +9,8 @@ import pytest
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import DeliveryError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, JobReport, RangeReport, Transform
-from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm, Binding, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import (
@@ -21,20 +20,11 @@ from airflow_provider_kafka_spark.core.streams.verification import (
     result_of_stream,
 )
 from tests.core.refusals import refuses
+from tests.core.test_verification import _KEEP_ALL, _MISSING, _counted
+from tests.core.test_verification import _PLAN as _BATCH_PLAN
 
 _STREAM = "0123456789abcdef"
-_PLAN = ReplayPlan(
-    source_cluster_id="A",
-    target_cluster_id="A",
-    target=Target("copy"),
-    ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:7:7"]),
-    missing=(MissingRange(OffsetRange("orders", 0, 0, 3), "aged out"),),
-    topic_ids={"orders": "id-1"},
-    target_ids={"copy": "id-2"},
-    warnings=("mind this",),
-)
-_MISSING = {"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3}
-_KEEP_ALL = Transform(topic="copy")
+_PLAN = replace(_BATCH_PLAN, ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:7:7"]))
 _BOTH = (RangeReport(OffsetRange("orders", 0, 0, 10), 10, 10), RangeReport(OffsetRange("orders", 1, 7, 7), 0, 0))
 
 
@@ -83,7 +73,6 @@ def _first(until: int = 10, read: int = 10, written: int = 10, start: int = 0) -
 def test_passes_a_report_that_proves_delivery(
     report: JobReport, finished: dict[TopicPartition, int], transform: Transform
 ) -> None:
-    """Every partition was read at least to its planned end, all kept records were written, and that is committed."""
     check_stream(report, _PLAN, _STREAM, finished, transform)
 
 
@@ -113,14 +102,12 @@ def test_passes_a_report_that_proves_delivery(
     ],
 )
 def test_names_what_falls_short(report: JobReport, finished: tuple[int, ...], says: str) -> None:
-    """Each fault by partition and counts, with the application, the totals, and what a retry does."""
     with refuses(DeliveryError, says, "local-1", "Planned 10 records at most", "retry"):
         check_stream(report, _PLAN, _STREAM, _offsets(*finished), _KEEP_ALL)
 
 
 @pytest.mark.parametrize("change", [{"run_id": "other"}, {"plan_digest": "other"}], ids=["stream", "plan"])
 def test_refuses_the_report_of_another_run(change: dict[str, Any]) -> None:
-    """However whole it is."""
     with pytest.raises(DeliveryError, match="It belongs to another run"):
         check_stream(_report(**change), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
 
@@ -129,7 +116,6 @@ def test_refuses_the_report_of_another_run(change: dict[str, Any]) -> None:
     ("read_committed", "expected"), [pytest.param(True, 3, id="committed"), pytest.param(False, 5, id="uncommitted")]
 )
 def test_lag_is_to_the_real_end_now(read_committed: bool, expected: int) -> None:
-    """To what such a reader can read; never negative, and nothing for what is not there any more."""
     logs = {0: PartitionState(0, 13, 15), 1: PartitionState(0, 5, 5)}
     cluster = ClusterState("A", "kafka_default", 0, {"orders": TopicState("orders", None, logs)})
     finished = {**_offsets(10, 7, 9), TopicPartition("deleted", 0): 5}
@@ -156,15 +142,7 @@ def _stream_plan() -> StreamPlan:
 _BATCH = {"seconds": 1.235, "replayed": False, "delivered_before": 0}
 
 
-def _counted(partition: int, start: int, until: int, read: int, written: int) -> dict[str, Any]:
-    offsets = {"topic": "orders", "partition": partition, "from_offset": start, "until_offset": until}
-    return {**offsets, "records_read": read, "records_written": written, "topic_id": "id-1"}
-
-
 def test_the_result_has_all_of_a_run() -> None:
-    """Plain JSON: the shape of a batch's result, and batches, lag, generation and what was committed for lag monitors
-    too.
-    """
     report = _report(_first(10, 8, 6), _BOTH[1], delivered_before=1, duplicates=2, warnings=("the job says",))
 
     result = result_of_stream(report, _PLAN, _stream_plan(), _offsets(5, 0), _offsets(10), ("and this",))
@@ -205,12 +183,10 @@ def test_the_result_has_all_of_a_run() -> None:
 
 @pytest.mark.parametrize("committed", [None, {}], ids=["no-group", "a-group-that-was-there-already"])
 def test_the_result_distinguishes_no_group_from_nothing_to_commit(committed: Any) -> None:
-    """Nothing was committed in both cases, for different reasons."""
     assert result_of_stream(_report(), _PLAN, _stream_plan(), {}, committed)["group_committed"] == committed
 
 
 def test_a_run_without_work_has_a_result_of_the_same_shape() -> None:
-    """Zeros, for every partition, although no Spark was started; its ranges can be replayed."""
     plan = replace(_PLAN, ranges=OffsetRanges.parse(["orders:0:10:10", "orders:1:7:7"]))
 
     nothing = result_of_stream(report_of_nothing(plan, _STREAM), plan, _stream_plan(), {}, None)

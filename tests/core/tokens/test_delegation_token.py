@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import (
-    ConnectionConfigError,
-)
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo, duration, utc
 
 LATE = TokenInfo("late", "User:alice", (), 0, 1, 2)

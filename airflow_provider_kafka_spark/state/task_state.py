@@ -1,0 +1,138 @@
+"""What a task keeps between its tries, in Airflow's task state store, and Airflow's counters of its tries.
+
+Who may trigger a DAG may also write to that store, by Airflow's API (``PUT .../state-store/...``), and who may see the
+DAG reads it. So what a task takes for its own memory has a MAC, by a key that the API does not give away. What has
+none, or that of another task instance, counts as lost: the run then goes on from what the target's brokers know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
+
+from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
+from airflow_provider_kafka_spark.state.deployment import state_key
+from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
+
+STATE_VERSION = 5
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TryNumbers:
+    """Airflow's counters of one try of a task instance; None if one is unknown."""
+
+    clear_number: int | None = None
+    # Airflow's database has -1 where it is not set.
+    max_tries: int | None = field(default=None, metadata=FROM_MINUS_ONE)
+    try_number: int | None = None
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any]) -> TryNumbers:
+        ti = context["ti"]
+        return cls(
+            getattr(context.get("dag_run"), "clear_number", None),
+            getattr(ti, "max_tries", None),
+            getattr(ti, "try_number", None),
+        )
+
+    def is_cleared_since(self, earlier: TryNumbers) -> bool:
+        # A clear through the API with reset_dag_runs=false leaves clear_number as it is; every clear raises max_tries.
+        tries = {earlier.max_tries, self.max_tries} - {None}
+        return (earlier.clear_number or 0) != (self.clear_number or 0) or len(tries) > 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no try can have been before this one."""
+        return (self.try_number or 1) <= 1
+
+    def is_retry_of(self, earlier: TryNumbers) -> bool:
+        """Whether this is an automatic retry. If that is uncertain, the run counts as requested by a user."""
+        known = None not in (*astuple(earlier), *astuple(self))
+        return known and not self.is_cleared_since(earlier) and (earlier.try_number or 0) < (self.try_number or 0)
+
+
+class TaskState:
+    """The task state store, as one operator uses it.
+
+    A task may call several operators, as in a function with ``@task``; each has its own keys.
+
+    :param task_id: of the operator.
+    """
+
+    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
+        ti = context["ti"]
+        self._store = context["task_state_store"]
+        #: The id of an operator that is called within another task; empty for the task's own operator.
+        self.called_id = "" if task_id == ti.task_id else task_id
+        self._instance = [ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index]
+
+    def get(self, key: str) -> Any:
+        """The value that :meth:`set` stored for this task instance, or None."""
+        name = self._own(key)
+        stored = self._store.get(name)
+        if stored is None:
+            return None
+        value, mac = (stored.get("value"), stored.get("mac")) if isinstance(stored, dict) else (None, None)
+        if hmac.compare_digest(str(mac).encode(), self._mac(name, value).encode()):
+            return value
+        log.warning(
+            "What is stored as %r was not stored by this task instance: somebody has changed it by Airflow's API, or "
+            "%s is another one than before. It counts as lost, and this try asks the target what was delivered.",
+            name,
+            STATE_KEY,
+        )
+        return None
+
+    def set(self, key: str, value: Any) -> None:
+        """Remember plain JSON, as long as Airflow has the DAG run, which may be cleared at any time."""
+        name = self._own(key)
+        self._store.set(name, {"value": value, "mac": self._mac(name, value)}, retention=NEVER_EXPIRE)
+
+    def publish(self, key: str, value: Any) -> None:
+        """Store what others read, and no task takes for its own memory."""
+        self._store.set(self._own(key), value, retention=NEVER_EXPIRE)
+
+    def load(self, key: str, kind: type[T]) -> T | None:
+        """What :meth:`save` stored, or None.
+
+        :raises ProtocolError: if another version of this package stored it.
+        """
+        stored = self.get(key)
+        return None if stored is None else decoded(key, kind, stored)
+
+    def save(self, key: str, value: object) -> None:
+        """Remember a dataclass."""
+        self.set(key, encode(value, STATE_VERSION))
+
+    def _own(self, key: str) -> str:
+        return f"{key}/{self.called_id}" if self.called_id else key
+
+    def _mac(self, name: str, value: object) -> str:
+        # As it is when it comes back from JSON, where every name is a text.
+        text = json.dumps(json.loads(json.dumps([*self._instance, name, value])), sort_keys=True)
+        return hmac.new(self._mac_key, text.encode(), hashlib.sha256).hexdigest()
+
+    @cached_property
+    def _mac_key(self) -> bytes:
+        return state_key().encode()
+
+
+def decoded(key: str, kind: type[T], stored: object) -> T:
+    """:raises ProtocolError: if another version of this package stored it."""
+    remedy = (
+        "Let the task finish with the version of airflow-provider-kafka-spark that it began with, or trigger a new run "
+        "of the DAG, which copies all of it again."
+    )
+    return decode(kind, stored, version=STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
