@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     DEPLOYMENT,
     HTTP_HOSTS,
     MAVEN_REPOSITORY,
+    STATE_KEY,
     TOKEN_ENDPOINT_HOSTS,
 )
 
@@ -90,6 +91,7 @@ def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None
         CLASS_ARCHIVE,
         ALLOW_CLIENT_CLASSES,
         DEPLOYMENT,
+        STATE_KEY,
         TOKEN_ENDPOINT_HOSTS,
     )
 

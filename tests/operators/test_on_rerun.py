@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import bounded_copy
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
+from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.operators.copy_task import CopyTask, NewTask, Replay, Stream, audit, execute, large, numbered, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -271,3 +273,26 @@ def test_what_a_failed_plan_has_left_is_found_after_other_plans(new_task: NewTas
     told = OffsetRanges.parse(result["target_ranges"])
     for r in task.kafka.consume(task.target):
         assert any(t.partition == r.partition and t.from_offset <= (r.offset or 0) < t.until_offset for t in told), r
+
+
+def test_what_an_api_user_has_stored_moves_no_record(
+    task: Task, topic: TopicFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another target, a file for the report, and then a result that proves everything: a retry asks the target."""
+    other, file = topic(2, suffix="other"), tmp_path / "dag.py"
+    file.write_text("print()")
+    task.lose_report()
+    stored = task.store.values
+    stored["kafka_spark_requested"]["value"]["requested"]["target_topic"] = other
+    remote = {"tag": "t", "report_uri": str(file), "report_key": "k", "asked": ""}
+    stored["kafka_spark_run"]["value"]["remote"] = remote
+    first = task.run()
+    task.kafka.produce(task.source, numbered(10, 12))
+    stored["kafka_spark_run"]["value"] |= {"result": first, "succeeded": False}
+    second = task.run()
+
+    assert task.values() == once(0, 12)
+    assert task.kafka.consume(other) == []
+    assert (first["delivered_before"], second["delivered_before"]) == (10, 10)
+    assert file.read_text() == "print()"
+    assert "was not stored by this task instance" in caplog.text

@@ -583,6 +583,18 @@ It is not in the log, the events, XCom or the report
   tests/hooks/test_job_run.py::test_the_key_of_the_report_is_nowhere_else
   quick: local
 
+# What an API user cannot do
+it counts as lost, with a warning: the task plans with the DAG's own parameters
+  tests/state/test_task_state.py::test_what_others_have_stored_counts_as_lost
+  tests/operators/test_on_rerun.py::test_what_an_api_user_has_stored_moves_no_record
+it counts for nothing, and page and command say how many there are
+  tests/operators/test_asset_events.py::test_what_no_task_has_announced_is_not_covered
+  tests/test_coverage_command.py::test_gaps_failures_and_what_is_no_entry_are_listed
+  quick: local
+likewise, or a watcher has made it
+  tests/core/conditions/test_watch.py::test_an_event_of_anybody_else_is_refused
+  quick: rule
+
 # What a connection and an option can do
 none can be a command, an option of a JVM, or a reference to a file
   tests/core/test_connection_values.py::test_a_value_is_refused_or_stays_one_value
