@@ -27,7 +27,8 @@ _SETTINGS = {
 def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaClient, segments: SegmentIndex) -> None:
     """Read what the translation needs.
 
-    :param segments: say where a record came from that has no header.
+    :param segments: say where records of a target came from. Headers then say nothing: such copies pass on those of the
+        source, whose producers can write any.
     :raises BrokerError: if a broker does not return it, or gives nothing for as long as the time-out.
     """
     of_target = target.new_consumer(**_SETTINGS)
@@ -66,7 +67,7 @@ def _origins(
 ) -> Iterator[tuple[int, SourcePlace | None]]:
     for offset, message in read_range(client, consumer, block, "reading records"):
         place = segments.source_of(block.topic_partition, offset)
-        if place is None:
+        if block.topic not in segments.targets:
             found = provenance_of(cast("list[tuple[str, bytes | None]] | None", message.headers()))
             place = None if found is None else found.place
         yield offset, place

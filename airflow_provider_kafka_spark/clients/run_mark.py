@@ -18,8 +18,8 @@ from airflow_provider_kafka_spark.core.run_protocol import Mark, judged, latest
 log = logging.getLogger(__name__)
 
 
-def marked_number(client: KafkaClient, instance: str, targets: Sequence[str]) -> int:
-    """Number of the submission that has the run; 0 if there is no mark, or the login may not read it.
+def run_mark(client: KafkaClient, instance: str, targets: Sequence[str]) -> Mark | None:
+    """The mark of the submission that has the run; None if there is none, or the login may not read it.
 
     :param client: of the target's cluster.
     :param instance: by which the run is found, see ``core.run_identity``.
@@ -29,13 +29,12 @@ def marked_number(client: KafkaClient, instance: str, targets: Sequence[str]) ->
     group = owner_group(instance)
     try:
         if not targets or not ConsumerGroup(client, group).exists():
-            return 0
-        mark = latest(_marks(client, group, targets).values())
+            return None
+        return latest(_marks(client, group, targets).values())
     except BrokerAuthorizationError:
-        return 0
+        return None
     except KafkaException as error:
         raise client.to_error(error, f"reading group {group!r}") from error
-    return 0 if mark is None else mark.number
 
 
 def judge_run(

@@ -33,12 +33,13 @@ def standard_id(topic_id: str) -> str:
 def recreated(then: Mapping[str, str], now: Mapping[str, str | None]) -> dict[str, str]:
     """The topics of one cluster that were deleted and recreated, each with what has happened.
 
-    :param then: ids by name, as the next one. Where one of the two is unknown or empty, nothing is said.
+    :param then: ids by name, as the next one; either may be spelled as any of Kafka's clients does. Where one of the
+        two is unknown or empty, nothing is said.
     """
     return {
         name: f"the topic {name!r} was deleted and recreated (topic id {topic_id}, now {now[name]})"
         for name, topic_id in then.items()
-        if topic_id and now.get(name) not in (None, "", topic_id)
+        if topic_id and standard_id(now.get(name) or topic_id) != standard_id(topic_id)
     }
 
 

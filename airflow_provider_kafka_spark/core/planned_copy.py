@@ -12,6 +12,7 @@ from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.known_topics import recreated
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Pace, StreamRequest, Transform
@@ -54,7 +55,7 @@ class EarlierDelivery:
 
         :param target_ids: of now; a topic that is not named counts as the same.
         """
-        gone = {name for name, topic_id in self.target_ids.items() if target_ids.get(name, topic_id) != topic_id}
+        gone = recreated(self.target_ids, target_ids)
         ranges, announced, searched = (
             tuple(r.format() for r in OffsetRanges.parse(texts) if r.topic not in gone)
             for texts in (self.target_ranges, self.announced, self.searched)
@@ -183,9 +184,9 @@ class PlannedCopy:
     @property
     def _proved(self) -> dict[str, Any]:
         """What the request says of a delivery that the worker has proved before the task was cleared."""
-        earlier = self.earlier
-        if earlier is None:
+        if self.earlier is None:
             return {}
+        earlier = self.earlier.still_there(self.plan.target_ids)
         found = {
             "proved_key": earlier.key,
             "proved_repeats": earlier.may_have_duplicates,

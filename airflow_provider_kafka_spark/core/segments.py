@@ -116,6 +116,8 @@ class SegmentIndex:
         groups = groupby(by_target(segments), key=lambda s: s.target.topic_partition)
         self._by_target = {p: list(group) for p, group in groups}
         self._starts = {p: [s.target.from_offset for s in found] for p, found in self._by_target.items()}
+        #: Topics of the target that have any.
+        self.targets = frozenset(p.topic for p in self._by_target)
 
     def source_of(self, target: TopicPartition, offset: int) -> SourcePlace | None:
         """Where a record of the target came from; None for one of somebody else.

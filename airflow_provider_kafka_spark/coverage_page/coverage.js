@@ -53,9 +53,25 @@ export function formatRange({ topic, partition, from, until }) {
   return `${topic}:${partition}:${from}:${until}`;
 }
 
+// Of one entry; Airflow takes larger events than any copy makes.
+const MAX_RANGES = 100_000;
+
+/** The union of a list of ranges, so that the sweep meets each offset once for an entry; with a null if one is malformed. */
 function ranges(value) {
-  const all = Array.isArray(value) ? value.map(parseRange) : [];
-  return all.filter((range) => range === null || range.from < range.until);
+  const all = Array.isArray(value) ? value.slice(0, MAX_RANGES).map(parseRange) : [];
+  if (all.includes(null) || value?.length > MAX_RANGES) return [null];
+  const merged = [];
+  for (const range of all.sort(compareRanges)) {
+    const last = merged.at(-1);
+    const isNext = last?.topic === range.topic && last.partition === range.partition && range.from <= last.until;
+    if (isNext && last.until < range.until) last.until = range.until;
+    else if (!isNext && range.from < range.until) merged.push(range);
+  }
+  return merged;
+}
+
+function compareRanges(a, b) {
+  return compare(a.topic, b.topic) || a.partition - b.partition || compare(a.from, b.from);
 }
 
 function text(value) {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -149,7 +149,7 @@ def _report(
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
         seconds=seconds,
-        target_ranges=merged(_written_to(request, run.admin, remaining, result, targets)),
+        target_ranges=_apart(request, _written_to(request, run.admin, remaining, result, targets)),
         target_ends={} if request.goes_on else _ends(run.admin, targets),
         segments=segments,
         batches_passed=sum(task.batches_passed for task in result.reports.values()),
@@ -251,6 +251,15 @@ def _written_to(
             if start < end:
                 written_to.append(OffsetRange(topic, number, start, end))
     return written_to
+
+
+def _apart(request: JobRequest, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """One range of each partition, and one more of what lies in front of a clear: others may have written between."""
+    before, since = list[OffsetRange](), list[OffsetRange]()
+    for r in ranges:
+        start = request.audit_from.get(r.topic, {}).get(str(r.partition), 0)
+        (before if r.until_offset <= start else since).append(r)
+    return tuple(sorted((*merged(before), *merged(since))))
 
 
 def _ends(admin: KafkaAdmin, targets: Sequence[str]) -> dict[str, dict[int, int]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.clients.run_mark import judge_run, marked_number, remove_progress
+from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
 from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.codec import decode
@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
     DeliveryError,
     InvalidInputError,
+    JobReportMissingError,
     KafkaSparkError,
     OptionError,
 )
@@ -139,10 +140,16 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         store = RunStateStore(context, self.task_id)
-        store.begin()
+        if not self._follows_trigger:
+            store.begin()
         parameters = self._parameters(context)
         ledger = self._ledger(context, parameters)
         state = store.load(self.on_rerun, self._item, as_stored=self._follows_trigger)
+        if self._follows_trigger and state.remote is None and state.result is None:
+            raise JobReportMissingError(
+                "Airflow must have what this task has submitted; the task's state is gone. A retry asks the target "
+                "what was delivered."
+            )
         if state.result is not None and not self.plan_only:
             earlier = None if state.earlier is None else state.earlier.still_there(state.proved_ids)
             return self._return_stored_result(context, ledger, state.result, earlier)
@@ -220,7 +227,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 self._announce_retry(planned)
             self._remember(attempt)
             now_ms = int(time.time() * 1000)
-            known = marked_number(attempt.sink, planned.instance, planned.transform.targets)
+            known = self._known_number(attempt, store, state, planned)
             submitted = store.submitting(state, planned.plan, now_ms, parameters.delivery, known_number=known)
             job = SubmittedJob(submitted.submission, now_ms, submitted.untrusted_until, submitted.submitted_at_ms)
             return place.bundle(attempt, planned, job, self.conf or {}, self.progress_seconds)
@@ -444,7 +451,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self._remember(attempt)
             remote = attempt.spark.remote_job(planned.run_id, planned.instance, planned.asked)
             now_ms, delivery = int(time.time() * 1000), planned.parameters.delivery
-            known = marked_number(attempt.sink, planned.instance, planned.transform.targets)
+            known = self._known_number(attempt, store, state, planned)
             submitted = store.submitting(state, planned.plan, now_ms, delivery, remote, known)
 
             def on_event(event: JobEvent) -> None:
@@ -458,6 +465,23 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 started = attempt.spark.start(request, "batch", on_event, logins, remote)
                 self._defer(attempt.context, started, manager, remote.report_uri)
             return submitted, attempt.spark.run(request, "batch", on_event, logins, remote)
+
+    @staticmethod
+    def _known_number(attempt: Attempt, store: RunStateStore, state: RunState, planned: PlannedCopy) -> int:
+        """The number of the run's latest submission, by the mark at the target's brokers; 0 without one.
+
+        :raises JobReportMissingError: if the task's state is older than that submission, which is stored before the job
+            can begin. A retry has lost it.
+        """
+        mark = run_mark(attempt.sink, planned.instance, planned.transform.targets)
+        if mark is not None and mark.run_id == state.run_id and mark.number > state.submission and not state.adopts_run:
+            store.forget()
+            raise JobReportMissingError(
+                f"Airflow must have the state of this run's latest submission, number {mark.number}; it has that of "
+                f"number {state.submission}. Somebody has written an older one by Airflow's API, an earlier try has "
+                "woken up, or the database was restored. It is forgotten: a retry asks the target what was delivered."
+            )
+        return 0 if mark is None else mark.number
 
     def _application_of(self, context: Context) -> str | None:
         return RunStateStore(context, self.task_id).load(self.on_rerun, as_stored=True).application_id
@@ -607,13 +631,13 @@ def _defaults_of(kind: type) -> dict[str, Any]:
 
 def _audit_from(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:
     """The ends of the target before the run's first submission, or the first one since a clear after its delivery."""
-    is_first = state.target_ends is None and not state.adopts_run
+    first_ends = (state.target_ends or {}) if state.adopts_run else state.first_ends(plan)
+    first_ids = state.target_ids if state.adopts_run else {**plan.target_ids, **state.target_ids}
     found = {}
     for name in plan.target_topics:
         topic = target.topic(name)
-        ends = (plan.target_ends if is_first else state.target_ends or {}).get(name, {})
-        ids = plan.target_ids if is_first else state.target_ids
-        if ids.get(name, topic.topic_id) != topic.topic_id:
+        ends = first_ends.get(name, {})
+        if first_ids.get(name, topic.topic_id) != topic.topic_id:
             # It was recreated: its offsets begin anew.
             ends = {}
         found[name] = {str(number): ends.get(number, 0) for number in topic.partitions}

@@ -62,7 +62,8 @@ class TranslateGroupOffsetsOperator(BaseOperator):
     :param target_topic: the copy of all topics. (templated)
     :param topic_map: the copy of each topic, by its name. Without it and ``target_topic`` copies have the same names on
         another cluster. (templated)
-    :param of: results of copies with ``provenance="segments"``, which say where records without a header are:
+    :param of: results of copies with ``provenance="segments"``, which say where their records are. In their targets no
+        header counts, since such copies pass on those of the source:
         ``copy.output``, a list of results or of the ``extra`` of asset events, the same as JSON text, or
         ``"dag_id.task_id"`` for the newest result of that task. (templated)
     :param fail_on_data_loss: fail if a record that the source has and the group has not consumed is not in the target;

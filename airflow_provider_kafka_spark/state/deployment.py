@@ -5,6 +5,7 @@ which its tasks know what they have stored.
 from __future__ import annotations
 
 import secrets
+import time
 
 from airflow.sdk import Variable
 
@@ -13,6 +14,8 @@ from airflow_provider_kafka_spark.toolchain import settings
 #: The Airflow variable that has the random name of a deployment without one in its configuration. It survives an
 #: upgrade, all workers have the same, and no other deployment has it.
 VARIABLE = "kafka_spark_deployment"
+#: How long a task waits after it has stored a value, before it takes what is stored.
+SETTLING_SECONDS = 1.0
 #: The one that has the random key of a deployment without one in its configuration. For its name, Airflow's API and
 #: interface show no value, and masks it in logs.
 KEY_VARIABLE = "kafka_spark_state_secret"
@@ -20,8 +23,6 @@ KEY_VARIABLE = "kafka_spark_state_secret"
 
 def deployment_name() -> str:
     """The name in the configuration, or else a random one, which the first call stores.
-
-    Of two tasks that store one in the same moment, each may return its own: a run keeps the name that it began with.
 
     :raises OptionError: if the name in the configuration is malformed.
     """
@@ -31,8 +32,7 @@ def deployment_name() -> str:
 def state_key() -> str:
     """The key of what tasks store for their next try.
 
-    Of two tasks that store one in the same moment, each may return its own: what one of them stores then counts as
-    lost, which a retry can bear.
+    What was stored under another one counts as lost.
 
     :raises OptionError: if the one in the configuration is too short.
     """
@@ -40,9 +40,14 @@ def state_key() -> str:
 
 
 def _kept(variable: str, size: int, what: str) -> str:
-    """What a variable has; a random value of so many bytes, if it has none yet."""
+    """What a variable has; a random value of so many bytes, if it has none yet.
+
+    Variables have no compare-and-set. Of tasks that store one in the same moment, each waits for the last to have done
+    it, as for the cuts of windows.
+    """
     value: str = Variable.get(variable, default=None)
     if not value:
         Variable.set(variable, secrets.token_hex(size), description=f"Written by airflow-provider-kafka-spark: {what}")
+        time.sleep(SETTLING_SECONDS)
         value = Variable.get(variable)
     return value

@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.codec import encode
 from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.known_topics import recreated
 from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _RUN_KEY = "kafka_spark_run"
-#: Under this key, of tries that have not submitted anything. It goes with the state, wherever that is deleted.
-_BEGUN = {"begun": True}
+#: Under this key, of tries that have not submitted anything, with the run's id. It goes with the state, wherever that
+#: is deleted.
+_BEGUN = "begun"
+#: Instead of a state that was found to be older than the latest submission.
+_LOST = {"lost": True}
 _STREAM_KEY = "kafka_spark_stream"
 _DEFERRED_KEY = "kafka_spark_deferred_stream"
 
@@ -119,7 +123,7 @@ class RunState:
             result["records_written"],
             delivered,
             delivered if self.succeeded else announced,
-            self.proved_ids,
+            {**({} if self.earlier is None else self.earlier.target_ids), **self.proved_ids},
             self.submission if ranges else 0,
             ranges,
             segments,
@@ -131,19 +135,26 @@ class RunState:
             result=None,
             succeeded=False,
             untrusted_until=self.submission,
-            target_ends=None,
+            # What this delivery says nothing of, other plans may have written to.
+            target_ends={name: of for name, of in (self.target_ends or {}).items() if name not in self.proved_ends}
+            or None,
+            target_ids={name: of for name, of in self.target_ids.items() if name not in self.proved_ends},
             earlier=earlier,
         )
+
+    def first_ends(self, plan: ReplayPlan) -> Mapping[str, Mapping[int, int]]:
+        """The ends of each target before the first submission that may have written to it, with one of this plan."""
+        return {**plan.target_ends, **(self.target_ends or {})}
 
     def _searched(self) -> OffsetRanges:
         """What the target got from the run's first submission, or the first one since a clear, until the delivery; and
         before that clear.
         """
         known = () if self.earlier is None else self.earlier.still_there(self.proved_ids).searched
+        gone = recreated(self.target_ids, self.proved_ids)
         found = []
         for topic, ends in self.proved_ends.items():
-            is_same = self.target_ids.get(topic, self.proved_ids.get(topic)) == self.proved_ids.get(topic)
-            starts = (self.target_ends or {}).get(topic, {}) if is_same else {}
+            starts = {} if topic in gone else (self.target_ends or {}).get(topic, {})
             found += [OffsetRange(topic, n, min(starts.get(n, 0), end), end) for n, end in ends.items()]
         return OffsetRanges.parse(known).merge(found).without_empty()
 
@@ -186,7 +197,11 @@ class RunStateStore:
         and not that nothing was submitted.
         """
         if self._try_numbers.is_first and self._store.get(_RUN_KEY) is None:
-            self._store.set(_RUN_KEY, _BEGUN)
+            self._store.set(_RUN_KEY, {_BEGUN: _fresh().run_id})
+
+    def forget(self) -> None:
+        """Remember that the state is lost."""
+        self._store.set(_RUN_KEY, _LOST)
 
     def load(self, on_rerun: str = MISSING_ONLY, item: str = "", *, as_stored: bool = False) -> RunState:
         """The state to start this try from.
@@ -198,11 +213,13 @@ class RunStateStore:
         :raises InvalidInputError: if what is stored is of another item.
         """
         stored = self._store.get(_RUN_KEY)
-        if stored in (None, _BEGUN):
-            is_lost = stored is None and not self._try_numbers.is_first
+        begun = stored.get(_BEGUN) if isinstance(stored, dict) else None
+        if stored is None or stored == _LOST or begun is not None:
+            is_lost = stored == _LOST or (stored is None and not self._try_numbers.is_first)
             # A list that was expanded anew may have had the item at another index.
             may_have_moved = bool(item) and bool(self._try_numbers.clear_number)
-            return replace(_fresh(), item=item, adopts_run=is_lost or may_have_moved, is_lost=is_lost)
+            fresh = _fresh() if begun is None else RunState(begun)
+            return replace(fresh, item=item, adopts_run=is_lost or may_have_moved, is_lost=is_lost)
         # A plan of another version is no obstacle to a clear, which requests a new one.
         has_plan = isinstance(stored, dict) and "plan" in stored
         state = decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
@@ -274,7 +291,6 @@ class RunStateStore:
         :param known_number: the highest one that is known, apart from that of the state.
         """
         number = next_number(max(state.submission, known_number), now_ms)
-        is_first = state.target_ends is None and not state.adopts_run
         return self._save(
             replace(
                 state,
@@ -282,8 +298,8 @@ class RunStateStore:
                 untrusted_until=state.untrusted_until if delivery == EXACTLY_ONCE else number,
                 plan=plan,
                 reached=state.reached.and_later(plan.reached),
-                target_ends=plan.target_ends if is_first else state.target_ends,
-                target_ids=plan.target_ids if is_first else state.target_ids,
+                target_ends=state.target_ends if state.adopts_run else state.first_ends(plan),
+                target_ids=state.target_ids if state.adopts_run else {**plan.target_ids, **state.target_ids},
                 submitted_at_ms=now_ms if state.submitted_at_ms is None else state.submitted_at_ms,
                 application_id=state.application_id if remote is None else None,
                 remote=remote,

@@ -85,7 +85,8 @@ class TaskState:
         if stored is None:
             return None
         value, mac = (stored.get("value"), stored.get("mac")) if isinstance(stored, dict) else (None, None)
-        if hmac.compare_digest(str(mac).encode(), self._mac(name, value).encode()):
+        given = mac.encode(errors="replace") if isinstance(mac, str) else b""
+        if hmac.compare_digest(given, self._mac(name, value).encode()):
             return value
         log.warning(
             "What is stored as %r was not stored by this task instance: somebody has changed it by Airflow's API, or "

@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.clients.run_mark import judge_run, marked_number, remove_progress
+from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, RunTakenOverError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.run_identity import PREFIX, owner_group
@@ -122,16 +122,16 @@ def test_the_number_of_the_mark_is_known_where_the_targets_are(run: Run, topic: 
     """The highest one, which the next submission has to exceed; no mark means that nobody has claimed the run."""
     older, newer = topic(suffix="older"), topic(suffix="newer")
 
-    assert marked_number(run.hook, run.instance, [older, newer]) == 0
+    assert run_mark(run.hook, run.instance, [older, newer]) is None
     run.commit({older: replace(_MARK, number=4), newer: _MARK})
-    assert marked_number(run.hook, run.instance, [older, newer]) == 5
-    assert marked_number(run.hook, run.instance, []) == 0
+    assert run_mark(run.hook, run.instance, [older, newer]) == _MARK
+    assert run_mark(run.hook, run.instance, []) is None
 
 
 def test_a_number_that_brokers_do_not_say_is_an_error(run_without_brokers: Run) -> None:
     """Nothing is submitted by then."""
     with pytest.raises(BrokerUnavailableError):
-        marked_number(run_without_brokers.hook, run_without_brokers.instance, ["copy"])
+        run_mark(run_without_brokers.hook, run_without_brokers.instance, ["copy"])
 
 
 def test_brokers_that_are_away_do_not_fail_a_delivery(

@@ -148,6 +148,17 @@ def test_an_event_that_no_task_has_made_is_skipped(engine: Chromium) -> None:
     assert _run(engine, "return m.entriesOfEvent(a)", event(ledger("r", ["orders:0:0:9"]), source_task_id=None)) == []
 
 
+def test_ranges_of_one_entry_are_one_where_they_overlap(engine: Chromium) -> None:
+    """Whoever may make an event may write any ranges: the page must not count each within all others."""
+    nested = [f"orders:0:{i}:{40_000 - i}" for i in range(20_000)]
+
+    assert [pair["lanes"] for pair in _run(engine, _PAIRS, {"events": [event(ledger("r1", nested))]})] == [
+        [[0, ["0", "40000", "covered", ["r1"]]]]
+    ]
+    endless = event({**ledger("r1", []), "offset_ranges": ["orders:0:0:1"] * 100_001})
+    assert _run(engine, "return m.entriesOfEvent(a)", endless) == []
+
+
 def test_a_function_that_called_several_operators_has_an_entry_of_each(engine: Chromium) -> None:
     extra = {**ledger("r1", ["orders:0:0:9"]), "more": [ledger("r2", ["payments:0:0:5"], targets=("payments_copy",))]}
 

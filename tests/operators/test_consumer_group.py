@@ -128,14 +128,14 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(scene: Scene
 @pytest.mark.spark
 @pytest.mark.usefixtures("in_process_spark")
 def test_segments_say_where_records_without_headers_are(scene: Scene) -> None:
-    """Two copies, the second of which continues the first, with records of others before, between and after them.
-    Segments alone are no proof: the target is read.
+    """Two copies, the second of which continues the first, with records of others before, between and after them, which
+    claim to be copies of what the group has not consumed. Segments alone are no proof: the target is read.
     """
-    results = []
+    results, claims = [], ((PROVENANCE_HEADER, Provenance("0" * 16, scene.source, 0, 9, 0).format()),)
     for part in range(2):
         values = [b"%d" % i for i in range(part * 10, part * 10 + 10)]
         scene.kafka.produce(scene.source, [Record(b"k", v, partition=int(v) % 2) for v in values])
-        scene.kafka.produce(scene.target, [Record(b"k", b"other", partition=p) for p in (0, 1)])
+        scene.kafka.produce(scene.target, [Record(b"k", b"other", claims, partition=p) for p in (0, 1)])
         starting = {str(p): 5 * part for p in (0, 1)}
         results.append(_copy(scene, starting, preserve_partition=True, provenance="segments"))
     scene.kafka.produce(scene.target, [Record(b"k", b"other", partition=p) for p in (0, 1)])

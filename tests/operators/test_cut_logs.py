@@ -47,8 +47,11 @@ class Case:
     then: int
 
     def fill(self, text: str, end: int, start: int = 0) -> None:
+        # A batch is sent when it is full, however slow the machine is.
+        whole = {"batch.num.messages": SIZE, "linger.ms": 10_000}
         for i in range(start, end, SIZE):
-            self.task.kafka.produce(self.task.source, [Record(b"k", f"{text}{i + j}".encode()) for j in range(SIZE)])
+            records = [Record(b"k", f"{text}{i + j}".encode()) for j in range(SIZE)]
+            self.task.kafka.produce(self.task.source, records, whole)
 
     def run(self, **parameters: Any) -> dict[str, Any]:
         """A retry of a batch; the next run of a stream."""

@@ -5,6 +5,7 @@ of ``secrets``.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -199,6 +200,9 @@ def test_a_bundle_survives_json(planner: Planner) -> None:
         JobBundle.from_json({**bundle.to_json(), "version": 0}, planner.folder)
     with pytest.raises(InvalidInputError, match=REQUEST):
         JobBundle.from_json(bundle.to_json(), str(planner.home))
+    Path(planner.folder, REQUEST).write_text(bundle.secrets[REQUEST].decode().replace("report_key", "other_key"))
+    with pytest.raises(InvalidInputError, match="it has another one"):
+        planner.read(bundle)
 
 
 def signed(bundle: JobBundle, **changes: Any) -> str:
@@ -281,6 +285,22 @@ def test_what_no_bundle_can_be_made_of(planner: Planner) -> None:
         assert "s3cr3t" not in str(raised.value)
         assert has_submitted_nothing(planner.store)
         assert not Path(planner.folder).exists()
+
+
+def test_folders_are_private_whatever_the_umask(planner: Planner) -> None:
+    """And one that others may write gets no files: its name can be guessed from the run."""
+    bundle, folder, opened = planner.bundle(), planner.home / "jobs" / "run", planner.home / "open"
+    before = os.umask(0)
+    try:
+        bundle.write(str(folder))
+        opened.mkdir()
+    finally:
+        os.umask(before)
+
+    assert [path.stat().st_mode & 0o777 for path in (folder.parent, folder)] == [0o700, 0o700]
+    with pytest.raises(JobFolderError, match="writable by no other user"):
+        bundle.write(str(opened))
+    assert list(opened.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written(planner: Planner) -> None:

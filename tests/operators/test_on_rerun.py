@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
 from airflow_provider_kafka_spark.jobs import batch
@@ -21,7 +22,8 @@ from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import bounded_copy
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.operators.copy_task import CopyTask, NewTask, Replay, Stream, audit, execute, large, numbered, once
+from tests.airflow_fakes import Try, task_context
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, audit, execute, large, numbered, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -296,3 +298,47 @@ def test_what_an_api_user_has_stored_moves_no_record(
     assert (first["delivered_before"], second["delivered_before"]) == (10, 10)
     assert file.read_text() == "print()"
     assert "was not stored by this task instance" in caplog.text
+
+
+@pytest.mark.parametrize("kept", ["begun", "delivered"])
+def test_an_older_state_of_the_task_is_no_memory(task: Task, kept: str) -> None:
+    """It has a right MAC. The mark at the brokers is of a later submission, so it is forgotten, and nothing doubled."""
+    task.die_at("_plan", act=task.run)
+    if kept == "delivered":
+        task.succeed()
+        task.kafka.produce(task.source, numbered(10, 14))
+        task.clears += 1
+    older = dict(task.store.values)
+    task.lose_report()
+    task.store.values |= older
+    with pytest.raises(JobReportMissingError, match="Somebody has written an older one"):
+        task.run()
+    result = task.run()
+
+    assert task.values() == task.values(task.source)
+    assert result["delivered_before"] == task.values().total()
+
+
+def test_a_try_that_a_trigger_resumes_needs_its_state(task: Task) -> None:
+    """A first try without a state is otherwise one that has submitted nothing."""
+    operator = Batch(task_id="task", topics=[task.source], target_topic=task.target)
+    with pytest.raises(JobReportMissingError, match="the task's state is gone"):
+        operator.resume(task_context(ti=Try()), {"status": "ended"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("plans", ["ab then b", "a then b", "a then b then a"])
+def test_a_target_that_only_a_failed_plan_has_is_searched(new_task: NewTask, topic: TopicFactory, plans: str) -> None:
+    """Each plan but the last has some of two topics, which go to targets of their own; the first one fails."""
+    task = new_task(CopyTask, 2, 2, [*numbered(0, 8), large()])
+    others = topic(2, suffix="b-source"), topic(2, suffix="b-target")
+    task.kafka.produce(others[0], numbered(0, 8))
+    given = {"target_topic": None, "topic_map": {task.source: task.target, others[0]: others[1]}}
+    ranges = {"a": [f"{task.source}:0:0:5", f"{task.source}:1:0:4"], "b": [f"{others[0]}:{p}:0:4" for p in range(2)]}
+    first, *rest = ([r for name in plan for r in ranges[name]] for plan in (*plans.split(" then "), "ab"))
+    task.fail_at_large(lambda: task.run(Replay, offset_ranges=first, **given), commit_records=3)
+    for plan in rest:
+        task.clears += 1
+        task.succeed(Replay, offset_ranges=plan, **given)
+
+    assert task.values() == task.values(task.source)
+    assert task.values(others[1]) == task.values(others[0])

@@ -15,6 +15,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     """Those of a new deployment, whose configuration has no name for it."""
     found = Variables()
     monkeypatch.setattr(deployment, "Variable", found)
+    monkeypatch.setattr(deployment, "SETTLING_SECONDS", 0)
     monkeypatch.delenv(DEPLOYMENT.variable)
     return found
 

@@ -107,6 +107,7 @@ def test_a_deployment_without_a_key_makes_one_that_stays(
 ) -> None:
     variables = Variables()
     monkeypatch.setattr(deployment, "Variable", variables)
+    monkeypatch.setattr(deployment, "SETTLING_SECONDS", 0)
     monkeypatch.delenv(STATE_KEY.variable)
     state(store).set(KEY, VALUE)
 
