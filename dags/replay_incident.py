@@ -1,6 +1,6 @@
 """Replay after an incident, from a form: plan, approval, replay of exactly that plan, audit.
 
-What: the trigger form asks for clusters, topics, a window or exact ranges, a filter and a pace. The plan starts no
+What: the trigger form asks for clusters, topics, a window or exact ranges, keys and a pace. The plan starts no
 Spark. ``approve`` shows ranges, counts and what is missing, and waits for a person under Required Actions. ``replay``
 carries out the approved plan, or fails if it no longer holds. ``audit`` reads the target and fails if a record is not
 there once.
@@ -39,11 +39,11 @@ FORM = {
         section=MOMENT["section"],
     ),
     "only_keys": Param([], title="Only these keys", description="One each line", type="array", **HOW),
-    "where": Param(None, title="Only records that", description="SQL: offset <> 5", type=["null", "string"], **HOW),
     "pace": Param(None, title="Records per second", type=["null", "integer"], minimum=1, **HOW),
     "delivery": Param("exactly_once", enum=["exactly_once", "at_least_once"], **HOW),
 }
 PLAN = "ti.xcom_pull('plan_window') or ti.xcom_pull('plan_ranges')"
+TOPICS = f"({PLAN}).ranges | map(attribute='topic') | unique | join(', ')"
 
 
 @task.branch
@@ -58,7 +58,6 @@ with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["k
         **clusters,
         "target_topic": "{{ params.target_topic }}",
         "keys": "{{ params.only_keys | tojson if params.only_keys else '' }}",
-        "where": "{{ params.where }}",
         "max_records_per_second": "{{ params.pace }}",
         "delivery": "{{ params.delivery }}",
     }
@@ -68,7 +67,8 @@ with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["k
     plan_ranges = ReplayOffsetRangesOperator(task_id="plan_ranges", offset_ranges=ranges, **asked)
     approve = ApprovalOperator(
         task_id="approve",
-        subject="Replay {{ params.topic }} to {{ params.target_topic }}?",
+        # Of the plan: the form has a topic also where exact ranges name others.
+        subject=f"Replay {{{{ {TOPICS} }}}} to {{{{ ({PLAN}).target_topics | join(', ') }}}}?",
         body="{{ (" + PLAN + ").markdown }}",
         response_timeout=timedelta(hours=8),
         trigger_rule="none_failed_min_one_success",
