@@ -631,12 +631,11 @@ def _defaults_of(kind: type) -> dict[str, Any]:
 
 def _audit_from(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:
     """The ends of the target before the run's first submission, or the first one since a clear after its delivery."""
-    first_ends = (state.target_ends or {}) if state.adopts_run else state.first_ends(plan)
-    first_ids = state.target_ids if state.adopts_run else {**plan.target_ids, **state.target_ids}
+    first_ends, first_ids = state.first_targets(plan)
     found = {}
     for name in plan.target_topics:
         topic = target.topic(name)
-        ends = first_ends.get(name, {})
+        ends = (first_ends or {}).get(name, {})
         if first_ids.get(name, topic.topic_id) != topic.topic_id:
             # It was recreated: its offsets begin anew.
             ends = {}

@@ -142,9 +142,13 @@ class RunState:
             earlier=earlier,
         )
 
-    def first_ends(self, plan: ReplayPlan) -> Mapping[str, Mapping[int, int]]:
-        """The ends of each target before the first submission that may have written to it, with one of this plan."""
-        return {**plan.target_ends, **(self.target_ends or {})}
+    def first_targets(self, plan: ReplayPlan) -> tuple[Mapping[str, Mapping[int, int]] | None, Mapping[str, str]]:
+        """The ends and the ids of each target before the first submission that may have written to it, with one of this
+        plan; of an adopted run they are not known.
+        """
+        if self.adopts_run:
+            return self.target_ends, self.target_ids
+        return {**plan.target_ends, **(self.target_ends or {})}, {**plan.target_ids, **self.target_ids}
 
     def _searched(self) -> OffsetRanges:
         """What the target got from the run's first submission, or the first one since a clear, until the delivery; and
@@ -291,6 +295,7 @@ class RunStateStore:
         :param known_number: the highest one that is known, apart from that of the state.
         """
         number = next_number(max(state.submission, known_number), now_ms)
+        ends, ids = state.first_targets(plan)
         return self._save(
             replace(
                 state,
@@ -298,8 +303,8 @@ class RunStateStore:
                 untrusted_until=state.untrusted_until if delivery == EXACTLY_ONCE else number,
                 plan=plan,
                 reached=state.reached.and_later(plan.reached),
-                target_ends=state.target_ends if state.adopts_run else state.first_ends(plan),
-                target_ids=state.target_ids if state.adopts_run else {**plan.target_ids, **state.target_ids},
+                target_ends=ends,
+                target_ids=ids,
                 submitted_at_ms=now_ms if state.submitted_at_ms is None else state.submitted_at_ms,
                 application_id=state.application_id if remote is None else None,
                 remote=remote,

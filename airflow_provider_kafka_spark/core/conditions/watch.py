@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics, offsets_in
-from airflow_provider_kafka_spark.core.ledger import entries_in, is_by_api
+from airflow_provider_kafka_spark.core.ledger import entries_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 STATE_VERSION = 1
@@ -197,7 +197,7 @@ def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
     for event in events:
         extra = event if isinstance(event, Mapping) else getattr(event, "extra", None)
         found = [_ranges_of(entry) for entry in entries_in(extra)]
-        if is_by_api(extra) or not all(isinstance(of_entry, list) for of_entry in found):
+        if not found or not all(isinstance(of_entry, list) for of_entry in found):
             raise BoundError(
                 "An asset event must be from a KafkaNewRecordsTrigger or a copying operator, and have offset ranges; "
                 f"got the extra {extra!r}. Does anything else update the asset?"
