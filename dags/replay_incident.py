@@ -17,6 +17,7 @@ from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
+from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
@@ -42,6 +43,8 @@ FORM = {
     "pace": Param(None, title="Records per second", type=["null", "integer"], minimum=1, **HOW),
     "delivery": Param("exactly_once", enum=["exactly_once", "at_least_once"], **HOW),
 }
+#: Who may approve, such as ``[HITLUser(id="2", name="lead")]``; None is everybody, also the one who asked.
+APPROVERS: list[HITLUser] | None = None
 PLAN = "ti.xcom_pull('plan_window') or ti.xcom_pull('plan_ranges')"
 TOPICS = f"({PLAN}).ranges | map(attribute='topic') | unique | join(', ')"
 
@@ -70,6 +73,7 @@ with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["k
         # Of the plan: the form has a topic also where exact ranges name others.
         subject=f"Replay {{{{ {TOPICS} }}}} to {{{{ ({PLAN}).target_topics | join(', ') }}}}?",
         body="{{ (" + PLAN + ").markdown }}",
+        assigned_users=APPROVERS,
         response_timeout=timedelta(hours=8),
         trigger_rule="none_failed_min_one_success",
     )

@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRa
 from airflow_provider_kafka_spark.core.protocol import AuditCounts, AuditReport, AuditRequest, JobReport, JobRequest
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.spans import MOST_UNGROUPED_RANGES, plan_spans
+from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options, without_login
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms
@@ -28,7 +29,6 @@ from airflow_provider_kafka_spark.jobs.progress import ProgressLog, ProgressTell
 from airflow_provider_kafka_spark.jobs.record_writer import AuditFunctions, TaskMonitor
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import SELECTED, check_expressions, mark_selected, names_headers
-from airflow_provider_kafka_spark.jobs.write import plain_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,11 +94,11 @@ def _source_side(
     records, form = source.records, "records"
     if records is None:
         rows = mark_selected(source.rows(spark.session), transform).select(*ROW, SELECTED)
-        records, form = plain_rows(spark.session, rows), "rows"
+        records, form = computed_rows(rows), "rows"
     elif transform.has_filter:
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=True)
         rows = mark_selected(of_source, transform).select("offset", SELECTED)
-        records, form = plain_rows(spark.session, rows), "beside"
+        records, form = computed_rows(rows), "beside"
     return functions.read(records, _settings(request, wanted, form))
 
 
@@ -114,7 +114,7 @@ def _target_side(
     source = _open(spark, ranges, options)
     records, form = source.records, "records"
     if records is None:
-        records, form = plain_rows(spark.session, _all_selected(source.rows(spark.session))), "rows"
+        records, form = computed_rows(_all_selected(source.rows(spark.session))), "rows"
     return functions.read(records, _settings(request, wanted, form, of_target=True))
 
 

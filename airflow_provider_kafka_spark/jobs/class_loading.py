@@ -19,13 +19,13 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.pieces import cut
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.kafka_admin import client_config
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, run_writer
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import check_expressions, needs_sql, to_rows
 from airflow_provider_kafka_spark.jobs.worker_watchdog import end_with_owner
-from airflow_provider_kafka_spark.jobs.write import plain_rows
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -77,7 +77,7 @@ def _copy_nothing(spark: SparkApplication, transform: Transform) -> None:
     if needs_sql(transform):
         check_expressions(spark.session, transform)
         rows = to_rows(as_rows(spark.session, records, headers=False, beside_records=True), transform, whole=False)
-        records, columns = plain_rows(spark.session, rows), tuple(rows.columns)
+        records, columns = computed_rows(rows), tuple(rows.columns)
     settings = WriterSettings(
         run_id=_GROUP,
         provenance_header=PROVENANCE_HEADER,

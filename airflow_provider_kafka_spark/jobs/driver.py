@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
 from airflow_provider_kafka_spark.core.handoff.secret_references import dereferenced
+from airflow_provider_kafka_spark.core.handoff.task_failures import failure_in
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
@@ -102,7 +102,7 @@ def _report_failure(
     failure = (
         JobFailure(type(error).__name__, shown_lines(text, _MAX_LINES, _LONGEST_LINE))
         if isinstance(error, KafkaSparkError)
-        else find_cause(text, request)
+        else failure_in(text, request)
     )
     return JobReport(
         run_id=request.run_id,

@@ -142,6 +142,11 @@ def record_handoff(context: SparkContext, to_row: Any) -> Any:
     return _new(context, "RecordHandoff", to_row)
 
 
+def row_guard(context: SparkContext) -> Any:
+    """A Java function that passes rows, and names the record on which an expression fails without quoting it."""
+    return _new(context, "ComputedRows")
+
+
 class AuditFunctions:
     """The Java functions of an audit.
 

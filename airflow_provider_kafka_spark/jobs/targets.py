@@ -9,6 +9,7 @@ from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.expressions import expanded
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.topic_map import mapped
+from airflow_provider_kafka_spark.jobs.computed_rows import as_computed
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
@@ -42,9 +43,9 @@ def find_targets(
     partitions = ((p.topic, p.partition) for p in request.offset_ranges.without_empty().topic_partitions)
     planned = local_table(spark.session, {"topic": "string", "partition": "int"}, partitions)
     try:
-        routes, by_plan = _routes(planned, transform), True
+        routes, by_plan = _routes(_leads_to(planned, transform)), True
     except PySparkException:
-        routes, by_plan = _routes(selected_records(), transform), False
+        routes, by_plan = _routes(as_computed(_leads_to(selected_records(), transform))), False
     dead: dict[str | None, int] = {} if transform.dead_letter_topic is None else {transform.dead_letter_topic: 0}
     try:
         _check(admin, request, {**dead, **routes})
@@ -52,7 +53,7 @@ def find_targets(
         if not (by_plan and transform.drops_records):
             raise
         # Perhaps only for records that are not selected.
-        routes = _routes(selected_records(), transform)
+        routes = _routes(as_computed(_leads_to(selected_records(), transform)))
         _check(admin, request, {**dead, **routes})
     if routes.keys() & dead.keys():
         raise TargetError(
@@ -62,12 +63,17 @@ def find_targets(
     return tuple(sorted(name for name in (*routes, *dead) if name is not None))
 
 
-def _routes(records: DataFrame, transform: Transform) -> dict[str | None, int]:
+def _leads_to(records: DataFrame, transform: Transform) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return records.select(F.expr(expanded(transform.topic_expr or "null")).alias("target"), "partition")
+
+
+def _routes(chosen: DataFrame) -> dict[str | None, int]:
     """For each target topic, the highest source partition that leads to it."""
     from pyspark.sql import functions as F
 
-    target = F.expr(expanded(transform.topic_expr or "null")).alias("target")
-    found = records.groupBy(target).agg(F.max("partition").alias("highest")).limit(_MAX_TOPICS + 1)
+    found = chosen.groupBy("target").agg(F.max("partition").alias("highest")).limit(_MAX_TOPICS + 1)
     return {row["target"]: row["highest"] for row in found.collect()}
 
 

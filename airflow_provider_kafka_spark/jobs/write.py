@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_kafka_spark.core.batch_path import (
     changes,
@@ -30,15 +30,13 @@ from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.record_filter import bytes_of
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.schema_ids import SIDES
+from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms, wait_for_records_ms
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, missing_internals, run_writer
 from airflow_provider_kafka_spark.jobs.remaining import Remaining
 from airflow_provider_kafka_spark.jobs.run_ownership import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import names_headers, needs_sql, to_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _BATCH_SIZE = "kafka.batch.size"
 #: How long a producer tries to deliver a record (``delivery.timeout.ms``) by default, in ms.
@@ -90,7 +88,7 @@ def write_records(
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=is_beside)
         rows = to_rows(of_source, transform, whole=not is_beside)
         settings = replace(settings, columns=tuple(rows.columns))
-        records = plain_rows(spark.session, rows)
+        records = computed_rows(rows)
     pieces = [piece_text(piece, remaining.slots.get(piece.name)) for piece in source.pieces]
     try:
         return replace(run_writer(spark.sparkContext, records, settings, pieces, monitor), notes=notes)
@@ -194,15 +192,3 @@ def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> 
     """
     limit = min(largest.values(), default=None)
     return {} if limit is None or int(options.get(_BATCH_SIZE, 0)) <= limit else {_BATCH_SIZE: str(limit)}
-
-
-def plain_rows(spark: SparkSession, rows: Any) -> Any:
-    """A ``JavaRDD`` of what a DataFrame computes, with the session's own settings of SQL on the executors."""
-    session: Any = spark._jsparkSession
-    # One text, since each version of Scala has converters of its own.
-    settings: str = session.sessionState().conf().getAllConfs().mkString("\0")
-    for setting in settings.split("\0"):
-        name, _, value = setting.partition(" -> ")
-        if name.startswith("spark.sql."):
-            spark.sparkContext.setLocalProperty(name, value)
-    return rows._jdf.queryExecution().toRdd().toJavaRDD()

@@ -717,6 +717,14 @@ BREAKAGES = (
         ["tests/coverage_page/test_static_site.py::test_files_are_served_with_their_type_and_a_strict_policy"],
     ),
     Breakage(
+        "failing-expression-quotes-the-record",
+        "No log shows what a record holds on which an expression fails.",
+        "airflow_provider_kafka_spark/jobs/computed_rows.py",
+        "return rows._jdf.queryExecution().toRdd().toJavaRDD().mapPartitions(row_guard(context))",
+        "row_guard(context)\n    return rows._jdf.queryExecution().toRdd().toJavaRDD()",
+        ["tests/jobs/test_failing_expressions.py::test_a_copy_names_the_record"],
+    ),
+    Breakage(
         "page-calls-a-failed-range-a-gap",
         "What a failed run was to copy is failed and no gap, which would be offered for a replay.",
         "airflow_provider_kafka_spark/coverage_page/coverage.js",

@@ -84,7 +84,7 @@ def test_at_least_once_and_back(pair: Pair) -> None:
     pair.fill([*numbered(60), large(), *numbered(139, 60), large(), *numbered(99, 199)])
     pair.refused(lambda: pair.copy(300))
     where = "assert_true(offset < 200, 'stop here') is null"
-    with pytest.raises(ExpressionError, match="stop here"):
+    with pytest.raises(ExpressionError, match="USER_RAISED_EXCEPTION"):
         pair.copy(300, where=where, delivery="at_least_once", is_retry=True)
 
     pair.copy(300, is_retry=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -154,3 +155,29 @@ def _answer_to_spark_message(port: int) -> bytes:
             return connection.recv(4096)[8:]
     except OSError:
         return b""
+
+
+def test_a_record_on_which_an_expression_fails_is_in_no_log(
+    kafka: KafkaBroker, topic: TopicFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark quotes it in the error, which executors, the driver and the task log."""
+    source, target = topic(1, suffix="source"), topic(1, suffix="target")
+    kafka.produce(source, [Record(b"k", b"card 4711")])
+
+    with pytest.raises(AirflowFailException) as failed:
+        execute(
+            Batch(
+                task_id="task",
+                topics=[source],
+                target_topic=target,
+                starting_offsets="earliest",
+                ending_offsets="latest",
+                columns={"value": "string(int(string(value)))"},
+            )
+        )
+
+    log = "".join(capfd.readouterr())
+    assert f"An expression fails on record {source}[0]@0: CAST_INVALID_INPUT" in str(failed.value)
+    # Spark's own log is there.
+    assert "Lost task 0.0" in log
+    assert "4711" not in log + str(failed.value)

@@ -572,6 +572,9 @@ can forge what the log says of progress, and nothing else
   tests/operators/test_job_bundle.py::test_a_report_is_judged_in_another_task
 what it cannot read is left out with a warning
   tests/clients/test_edge_timestamps.py::test_a_record_that_cannot_be_unpacked_is_left_out_with_a_warning
+Where an expression fails on a record, Spark's own error quotes the value
+  tests/jobs/test_failing_expressions.py::test_a_copy_names_the_record
+  tests/operators/test_local_driver.py::test_a_record_on_which_an_expression_fails_is_in_no_log
 A source record may have a header that looks like the provenance header of another record
   tests/jobs/test_batch.py::test_a_record_cannot_pass_another_off_as_delivered
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
+from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.handoff.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults
 from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure
@@ -12,6 +14,8 @@ from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
 
 _CODEC = "kafka.compression.type"
 _LIMIT_OF_PRODUCER = re.compile(r"larger than (\d+), which is the value of the max\.request\.size")
+#: As ``WriteFailure.java`` writes it.
+_OF_A_TASK = re.compile(r"\bWriteFailure: (\{.{1,10000}\})$", re.MULTILINE)
 #: For each kind of failure the name in the error tree, and what to do. The other kinds are named by their reason.
 _ERRORS: Mapping[str, tuple[str, str]] = {
     "taken_over": ("RunTakenOverError", "Nothing more is written by this job, and nothing twice."),
@@ -51,6 +55,11 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "ExpressionError",
         "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",
     ),
+    "expression": (
+        "ExpressionError",
+        "It would fail again: use try_cast, get or coalesce, or leave such records out with where. What the record "
+        "holds is not shown.",
+    ),
     "stack_overflow": (
         "ExpressionError",
         "An expression in where, columns or target_topic_expr is too deep, or a regular expression in it needs too "
@@ -61,6 +70,20 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "This is a fault of this package; please report it with the plan. Nothing of this record was written.",
     ),
 }
+
+
+def failure_in(text: str, request: JobRequest | None = None) -> JobFailure:
+    """Name what Spark threw, which may quote the failure of a task.
+
+    :param text: the message with those of all causes.
+    :param request: of the job, used to name a missing permission.
+    """
+    found = _OF_A_TASK.search(text)
+    if found is not None:
+        # Somebody else's text may look like one.
+        with suppress(ProtocolError):
+            return failure_of_task(TaskFailure.from_json(found[1]), {}, request)
+    return find_cause(text, request)
 
 
 def failure_of_task(failure: TaskFailure, largest: Mapping[str, int], request: JobRequest | None = None) -> JobFailure:

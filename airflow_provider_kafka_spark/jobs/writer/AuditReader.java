@@ -52,7 +52,6 @@ public final class AuditReader implements PairFlatMapFunction {
 
     @Override
     public Iterator call(Object records) {
-        RecordHandoff.clear();
         AuditRanges audited = AuditRanges.parse(((String[]) ranges.value())[0]);
         return new Chunks((Iterator) records, new Job(Fields.parse("AuditSettings", settings)), audited, recordsRead);
     }

@@ -46,6 +46,12 @@ public final class RecordHandoff implements Function {
         return record;
     }
 
+    /** The record that was passed on last, whose row may not be there yet; null where records come without rows. */
+    static ConsumerRecord last() {
+        ArrayDeque records = (ArrayDeque) RECORDS.get();
+        return records == null ? null : (ConsumerRecord) records.peekLast();
+    }
+
     /** Drops what an earlier task of this thread left. */
     static void clear() {
         RECORDS.remove();

@@ -45,16 +45,11 @@ public final class RecordWriter implements FlatMapFunction {
 
     @Override
     public Iterator call(Object records) throws Exception {
-        RecordHandoff.clear();
         try {
             String report = write(Settings.parse(settings), Piece.ofThisTask(pieces), (Iterator) records);
             return Collections.singletonList(report).iterator();
         } catch (WriteFailure failure) {
             throw failure.forDriver();
-        } catch (StackOverflowError error) {
-            // Spark would end the executor for it, and with it other tasks.
-            String message = "An expression needs too much stack.";
-            throw WriteFailure.ofData(WriteFailure.STACK_OVERFLOW, message, null).forDriver();
         }
     }
 

@@ -23,6 +23,7 @@ final class WriteFailure extends RuntimeException {
     static final String UNKNOWN_SCHEMA_ID = "unknown_schema_id";
     static final String NULL_HEADER_KEY = "null_header_key";
     static final String OUTSIDE_OF_PIECE = "outside_of_piece";
+    static final String EXPRESSION = "expression";
     static final String STACK_OVERFLOW = "stack_overflow";
     private static final long serialVersionUID = 1L;
     private static final String PREFIX = "WriteFailure: ";

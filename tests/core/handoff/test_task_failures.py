@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.codec import encode
 from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
-from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
+from airflow_provider_kafka_spark.core.handoff.task_failures import failure_in, failure_of_task
 from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure
 
 _ERRORS = "org.apache.kafka.common.errors"
@@ -76,6 +78,7 @@ def test_a_limit_that_may_not_be_read_is_unknown() -> None:
         (_failure("source_stalled", "java.util.concurrent.TimeoutException: x"), "SourceStalledError", True),
         (_failure("null_topic", permanent=True), "TargetError", False),
         (_failure("null_header_key", permanent=True), "ExpressionError", False),
+        (_failure("expression", permanent=True), "ExpressionError", False),
         (_failure("stack_overflow", permanent=True), "ExpressionError", False),
         (_failure("outside_of_piece", permanent=True), "JobFailedError", True),
         (_failure("not_acknowledged"), "BrokerUnavailableError", True),
@@ -98,3 +101,13 @@ def test_each_kind_has_an_error(failure: TaskFailure, error: str, retriable: boo
     assert named.message.startswith("It failed.")
     assert error_named(named.error, JobFailedError).retriable is retriable
     assert len(named.message) <= 400
+
+
+def test_what_spark_throws_may_quote_the_failure_of_a_task() -> None:
+    failure = _failure("expression", permanent=True)
+    thrown = "Job aborted due to stage failure: java.lang.IllegalStateException: WriteFailure: {}\n\tat a.B.c(B.java:1)"
+
+    named = failure_in(thrown.format(json.dumps(encode(failure, 1))))
+
+    assert (named.error, named.message) == ("ExpressionError", failure_of_task(failure, {}).message)
+    assert failure_in(thrown.format('{"kind": "expression"}')).error == "JobFailedError"

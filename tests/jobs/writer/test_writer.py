@@ -19,6 +19,7 @@ import pytest
 
 from airflow_provider_kafka_spark.jobs.janino import compile_java
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows
+from airflow_provider_kafka_spark.jobs.record_writer import row_guard
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -143,7 +144,13 @@ def test_the_transaction_ends_with_the_attempt(
     from py4j.protocol import Py4JJavaError
 
     context: Any = spark.sparkContext
-    ended = in_background(lambda: job.run(lambda records: records.filter(fail_at(kind, 120, job.target))))
+
+    def failing(records: Any) -> Any:
+        given = records.filter(fail_at(kind, 120, job.target))
+        # As where SQL computes the rows.
+        return given.mapPartitions(row_guard(context)) if expected else given
+
+    ended = in_background(lambda: job.run(failing))
     # Before a record has arrived, the transaction is open for its producer only.
     until(lambda: len(job.broker.consume(job.target, isolation_level="read_uncommitted")) > 100)
     assert not _is_readable(job, 0)
