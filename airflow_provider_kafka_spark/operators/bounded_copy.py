@@ -483,9 +483,6 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             )
         return 0 if mark is None else mark.number
 
-    def _application_of(self, context: Context) -> str | None:
-        return RunStateStore(context, self.task_id).load(self.on_rerun, as_stored=True).application_id
-
     def _report_of_earlier(self, attempt: Attempt, state: RunState, planned: PlannedCopy) -> JobReport | None:
         """Wait for the end of a job that was submitted before, if one runs.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from airflow.sdk.configuration import conf
@@ -51,10 +50,6 @@ class DeferrableOperator(SparkJobOperator):
         #: Whether a trigger has followed this try's job to its end.
         self._follows_trigger = False
 
-    @abstractmethod
-    def _application_of(self, context: Context) -> str | None:
-        """The id of this task's latest application, if it was stored."""
-
     @no_retry_on_permanent_error
     def resume(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Collect the report of the job that a trigger has followed.
@@ -63,9 +58,8 @@ class DeferrableOperator(SparkJobOperator):
         :raises AirflowTaskTimeout: if the task's ``execution_timeout`` is over; the job is then ended.
         """
         if event is not None and event.get("status") == TIMED_OUT:
-            application_id = self._application_of(context)
-            if application_id is not None:
-                self._new_spark_hook(context, EXACTLY_ONCE).end_application(application_id)
+            application_id = event["application_id"]
+            self._new_spark_hook(context, EXACTLY_ONCE).end_application(application_id)
             raise AirflowTaskTimeout(
                 f"execution_timeout={self.execution_timeout} is over; Spark application {application_id} was ordered "
                 "to end. A retry writes only what is missing."
