@@ -17,7 +17,6 @@ from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
-from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
@@ -43,8 +42,7 @@ FORM = {
     "pace": Param(None, title="Records per second", type=["null", "integer"], minimum=1, **HOW),
     "delivery": Param("exactly_once", enum=["exactly_once", "at_least_once"], **HOW),
 }
-#: Who may approve, such as ``[HITLUser(id="2", name="lead")]``; None is everybody, also the one who asked.
-APPROVERS: list[HITLUser] | None = None
+APPROVERS = None  # Such as [HITLUser(id="2", name="lead")]; None is everybody, also the one who asked.
 PLAN = "ti.xcom_pull('plan_window') or ti.xcom_pull('plan_ranges')"
 TOPICS = f"({PLAN}).ranges | map(attribute='topic') | unique | join(', ')"
 

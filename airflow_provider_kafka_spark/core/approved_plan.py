@@ -6,7 +6,7 @@ import json
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.codec import decode, encode
@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.resolve import MissingRange
 from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 
-ORIGIN_VERSION = 1
+ORIGIN_VERSION = 2
 #: Of the operator that plans, beside those of ``CopyParameters``: they too decide what is done, or how.
 LAYOUT = (
     "allow_same_topic",
@@ -41,6 +41,8 @@ LAYOUT = (
 )
 #: Of a result, and of stored parameters.
 _KEY = "plan"
+#: Of what a result has at that key.
+_SEAL = "seal"
 _REMEDY = "Give the whole result of a task with plan_only=True, such as plan.output."
 
 
@@ -119,9 +121,10 @@ class ApprovedPlan:
     missing: tuple[MissingRange, ...] = ()
 
     @classmethod
-    def parse(cls, value: object) -> ApprovedPlan:
+    def parse(cls, value: object) -> SealedPlan:
         """Read the result of a task with ``plan_only=True``, or its JSON text.
 
+        :return: with its seal, which the caller checks.
         :raises InvalidInputError: if it is anything else.
         """
         try:
@@ -131,15 +134,17 @@ class ApprovedPlan:
         if not isinstance(result, Mapping) or result.get("state") != "planned" or _KEY not in result:
             raise InvalidInputError(f"plan must be a plan; got {reprlib.repr(value)}. {_REMEDY}")
         try:
-            origin = decode(PlanOrigin, result[_KEY], version=ORIGIN_VERSION, name="plan", remedy=_REMEDY)
+            plan = dict(result[_KEY])
+            seal = plan.pop(_SEAL, None)
+            origin = decode(PlanOrigin, plan, version=ORIGIN_VERSION, name="plan", remedy=_REMEDY)
             missing = [
                 MissingRange(OffsetRange.parse(item), str(item["reason"]), str(item.get(TOPIC_ID) or ""))
                 for item in result["missing_ranges"]
             ]
             ranges = OffsetRanges.parse(result["ranges"])
-        except (KafkaSparkError, KeyError, TypeError) as error:
+        except (KafkaSparkError, KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(f"plan must be a plan as it was returned: {error}") from error
-        return cls(origin, ranges, tuple(missing))
+        return SealedPlan(cls(origin, ranges, tuple(missing)), {**result, _KEY: plan}, seal)
 
     @classmethod
     def from_records(cls, records: Mapping[str, Any]) -> ApprovedPlan | None:
@@ -202,6 +207,23 @@ class ApprovedPlan:
                 f"The plan (digest {before.digest}) no longer holds: {shortened(changes)}. Nothing was copied. Make "
                 "a new plan, and have it approved."
             )
+
+
+class SealedPlan(NamedTuple):
+    """A plan as a task has returned it.
+
+    :param content: the whole result without the seal: who approves it reads more than is carried out.
+    :param seal: of the content; None if it has none.
+    """
+
+    plan: ApprovedPlan
+    content: Mapping[str, Any]
+    seal: object
+
+    @staticmethod
+    def of(result: Mapping[str, Any], seal: str) -> dict[str, Any]:
+        """The result with its seal."""
+        return {**result, _KEY: {**result[_KEY], _SEAL: seal}}
 
 
 def _listed(items: Sequence[Any]) -> str:

@@ -279,11 +279,9 @@ class RemoteJob:
 
     :param tag: of its application, on YARN.
     :param report_uri: where its driver leaves the report.
-    :param report_key: of this report's MAC; it opens nothing else.
     :param asked: of the copy, see :attr:`PlannedCopy.asked`.
     """
 
     tag: str
     report_uri: str
-    report_key: str = field(repr=False)
     asked: str

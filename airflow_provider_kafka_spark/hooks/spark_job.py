@@ -33,6 +33,7 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact, secrets_in_url
+from airflow_provider_kafka_spark.state.seal import seal
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job, report_uri_in
@@ -114,7 +115,7 @@ class SparkJobHook(BaseHook):
         reports = self.cluster.report_folder
         if reports is None or self.cluster.deployment.manager is None:
             return None
-        return RemoteJob(_new_tag(instance), report_uri_in(reports, run_id), secrets.token_hex(32), asked)
+        return RemoteJob(_new_tag(instance), report_uri_in(reports, run_id), asked)
 
     def run(
         self,
@@ -216,7 +217,7 @@ class SparkJobHook(BaseHook):
         """
         key, uri, tag = secrets.token_hex(32), "", ""
         if remote is not None:
-            key, uri, tag = remote.report_key, remote.report_uri, remote.tag
+            key, uri, tag = _report_key(remote), remote.report_uri, remote.tag
         elif self.cluster.deployment.in_pod:
             tag = _new_tag(request.run_id)
         proceed = str(folder / PROCEED) if self.cluster.deployment.driver_on_worker else None
@@ -312,7 +313,7 @@ class SparkJobHook(BaseHook):
         text = read_report(remote.report_uri)
         if text is None:
             return None
-        return JobReport.from_json(verified(text, remote.report_key))
+        return JobReport.from_json(verified(text, _report_key(remote)))
 
     def remove_report(self, remote: RemoteJob) -> None:
         """Remove what a job has left that was judged: its report, and on Kubernetes its Secret."""
@@ -485,6 +486,11 @@ class SparkJobHook(BaseHook):
                 f"The Spark job failed (application {report.application_id}): {message}"
             ) from failure
         return report
+
+
+def _report_key(remote: RemoteJob) -> str:
+    """The key of its report's MAC: each worker can make it again, and it is stored nowhere."""
+    return seal(["report", remote.tag, remote.report_uri])
 
 
 def _new_tag(of: str) -> str:

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
-from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
+from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin, SealedPlan
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.codec import decode
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
@@ -60,6 +60,7 @@ from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOp
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
+from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.submission.bundle_files import bundle_properties
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 
@@ -113,6 +114,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         super().__init__(**kwargs)
         self.plan = plan
         self._approved: ApprovedPlan | None = None
+        #: The ids of the DAG and of its run.
+        self._dag_run = ("", "")
         self.max_records_per_partition = given_integer(max_records_per_partition, "max_records_per_partition")
         self.preserve_order = given_flag(preserve_order, "preserve_order")
 
@@ -161,7 +164,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
-                return self._done_planning(planned, self._result_of_plan(planned))
+                result = self._done_planning(planned, self._result_of_plan(planned))
+                return SealedPlan.of(result, seal(self._to_be_sealed(result)))
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)
@@ -260,11 +264,18 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self._adopt(ApprovedPlan.parse(self.plan))
         return super()._parsed()
 
-    def _adopt(self, approved: ApprovedPlan) -> None:
+    def _adopt(self, given_plan: SealedPlan) -> None:
         """Take the parameters of a plan.
 
-        :raises InvalidInputError: if others were given here.
+        :raises InvalidInputError: if no task of this DAG run has made it so, or if others were given here.
         """
+        approved = given_plan.plan
+        if not is_sealed(given_plan.seal, self._to_be_sealed(given_plan.content)):
+            raise InvalidInputError(
+                "plan must be a plan as a task of this DAG run has returned it. This one is of another run, or it was "
+                "changed, as by Airflow's API or by the task that approves, or [kafka_spark] state_key is another one "
+                "than then. Nothing was copied. Make a new plan, and have it approved."
+            )
         defaults = _defaults_of(type(self))
         selecting = [name for name in self._selecting if getattr(self, name) != defaults[name]]
         if selecting:
@@ -310,7 +321,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             "plan": origin.to_json(),
         }
 
+    def _to_be_sealed(self, result: Mapping[str, Any]) -> list[Any]:
+        return ["plan", *self._dag_run, result]
+
     def _parameters(self, context: Context) -> CopyParameters:
+        self._dag_run = (context["ti"].dag_id, context["ti"].run_id)
         parameters = super()._parameters(context)
         approved = ApprovedPlan.from_records(parameters.records)
         if approved is not None:

@@ -29,6 +29,7 @@ from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.hooks.spark_job import read_report
 from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
 from airflow_provider_kafka_spark.operators.proof import proved_result, recreated_target
+from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.submission.bundle_files import (
     BundleFolder,
     bundle_contents,
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 _VERSION = 1
 _JOB = "batch"
 _CONTENTS = ("files", "secrets")
+_SEAL = "seal"
 _SPARK_VERSION = re.compile(r"\d+\.\d+\.\d+[\w.-]*", re.ASCII)
 _SCALA_VERSION = re.compile(r"2\.\d+", re.ASCII)
 
@@ -102,9 +104,14 @@ class JobBundle:
         remove_bundle(self.names, folder)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON without the contents of the files, and so without secrets; :meth:`from_json` reads it back."""
+        """Plain JSON without the contents of the files, and so without secrets; :meth:`from_json` reads it back.
+
+        Another operator that takes its arguments from it, by an XCom, runs what whoever may write that XCom has put
+        there: only :meth:`from_json` knows whether it was changed.
+        """
         plain = encode(replace(self, files={}, secrets={}), _VERSION)
-        return {name: value for name, value in plain.items() if name not in _CONTENTS}
+        content = {name: value for name, value in plain.items() if name not in _CONTENTS}
+        return {**content, _SEAL: seal(["bundle", content])}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], folder: str) -> JobBundle:
@@ -113,11 +120,18 @@ class JobBundle:
         :param value: from :meth:`to_json`.
         :param folder: that :meth:`write` wrote to.
         :raises ProtocolError: if it is none of this version.
-        :raises InvalidInputError: if the folder does not have the request any more, or has another one.
+        :raises InvalidInputError: if it was changed, or the folder does not have the request any more, or has another
+            one.
         """
         remedy = "Pass it as to_json() gave it, to the same version of airflow-provider-kafka-spark."
-        whole = {**value, **{name: {} for name in _CONTENTS}} if isinstance(value, Mapping) else value
+        content = {name: item for name, item in value.items() if name != _SEAL} if isinstance(value, Mapping) else {}
+        whole = {**content, **{name: {} for name in _CONTENTS}} if content else value
         bundle = decode(cls, whole, version=_VERSION, name="A bundle", remedy=remedy)
+        if not is_sealed(value.get(_SEAL), ["bundle", content]):
+            raise InvalidInputError(
+                "A bundle must be as to_json() of this deployment gave it; this one was changed, so it proves nothing. "
+                "Clear the task that made it, and find out who may write its XComs."
+            )
         request = read_request(folder)
         if _digest(request) != bundle.request_digest:
             raise InvalidInputError(

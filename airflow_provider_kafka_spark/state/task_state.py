@@ -7,9 +7,6 @@ none, or that of another task instance, counts as lost: the run then goes on fro
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
@@ -20,9 +17,10 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.state.deployment import state_key
+from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 
 T = TypeVar("T")
 
@@ -85,8 +83,7 @@ class TaskState:
         if stored is None:
             return None
         value, mac = (stored.get("value"), stored.get("mac")) if isinstance(stored, dict) else (None, None)
-        given = mac.encode(errors="replace") if isinstance(mac, str) else b""
-        if hmac.compare_digest(given, self._mac(name, value).encode()):
+        if is_sealed(mac, [*self._instance, name, value], self._key):
             return value
         log.warning(
             "What is stored as %r was not stored by this task instance: somebody has changed it by Airflow's API, or "
@@ -99,7 +96,8 @@ class TaskState:
     def set(self, key: str, value: Any) -> None:
         """Remember plain JSON, as long as Airflow has the DAG run, which may be cleared at any time."""
         name = self._own(key)
-        self._store.set(name, {"value": value, "mac": self._mac(name, value)}, retention=NEVER_EXPIRE)
+        mac = seal([*self._instance, name, value], self._key)
+        self._store.set(name, {"value": value, "mac": mac}, retention=NEVER_EXPIRE)
 
     def publish(self, key: str, value: Any) -> None:
         """Store what others read, and no task takes for its own memory."""
@@ -120,14 +118,9 @@ class TaskState:
     def _own(self, key: str) -> str:
         return f"{key}/{self.called_id}" if self.called_id else key
 
-    def _mac(self, name: str, value: object) -> str:
-        # As it is when it comes back from JSON, where every name is a text.
-        text = json.dumps(json.loads(json.dumps([*self._instance, name, value])), sort_keys=True)
-        return hmac.new(self._mac_key, text.encode(), hashlib.sha256).hexdigest()
-
     @cached_property
-    def _mac_key(self) -> bytes:
-        return state_key().encode()
+    def _key(self) -> str:
+        return state_key()
 
 
 def decoded(key: str, kind: type[T], stored: object) -> T:

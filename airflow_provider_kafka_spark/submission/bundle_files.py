@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobFolderError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
@@ -28,6 +28,9 @@ from airflow_provider_kafka_spark.submission.remote_path import hadoop_uri, read
 from airflow_provider_kafka_spark.submission.spark_cluster import ONE_WRITER
 from airflow_provider_kafka_spark.toolchain.private_folder import make_private
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES
+
+if TYPE_CHECKING:
+    from airflow.sdk import ObjectStoragePath
 
 #: A folder that machines have at a path. A path must have no meaning to Kafka's references and to Spark's lists.
 _IN_PLACE = re.compile(r"((local|file)://)?(?P<path>/[\w.@+=/-]*)", re.ASCII)
@@ -156,7 +159,7 @@ def write_bundle(contents: Mapping[str, bytes], folder: str) -> None:
     :raises JobFolderError: if they cannot be written.
     """
     try:
-        target = shared_path(folder)
+        target = _reached(folder)
         if isinstance(target, Path):
             # The name can be guessed from the run: somebody else may have made it, to replace what the driver runs.
             make_private(target)
@@ -180,7 +183,7 @@ def read_request(folder: str) -> bytes:
     :raises InvalidInputError: if it is not there.
     """
     try:
-        return read_text(shared_path(f"{folder.rstrip('/')}/{REQUEST}"), _LARGEST_REQUEST).encode()
+        return read_text(_reached(f"{folder.rstrip('/')}/{REQUEST}"), _LARGEST_REQUEST).encode()
     except (OSError, ValueError, ImportError) as error:
         raise InvalidInputError(
             f"The folder {folder!r} must have the files of the job until its report is proved, since {REQUEST} has the "
@@ -189,13 +192,18 @@ def read_request(folder: str) -> bytes:
         ) from error
 
 
+def _reached(place: str) -> Path | ObjectStoragePath:
+    """A place in the folder of a bundle for this worker; Spark on Kubernetes calls a path of the pod ``local:``."""
+    return shared_path(re.sub(r"^local:(//)?(?=/)", "", place))
+
+
 def remove_bundle(names: Iterable[str], folder: str) -> None:
     """Remove files that :func:`write_bundle` wrote, as far as they are there.
 
     :raises JobFolderError: if one cannot be removed.
     """
     try:
-        target = shared_path(folder)
+        target = _reached(folder)
         for name in names:
             (target / PurePath(name).name).unlink(missing_ok=True)
     except (OSError, ValueError, ImportError) as error:

@@ -92,10 +92,10 @@ def test_a_stream_goes_on_where_the_run_before_stopped(
 
 @pytest.mark.long
 def test_another_operator_runs_the_job(shop: Shop, airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
-    """``docs/how-to/run-by-another-operator.md``: it copies, a later task proves it, and nothing of the job is left."""
+    """``docs/how-to/run-by-another-operator.md``: it copies, proves it, and nothing of the job is left."""
     left = dag_runs.run("run_by_spark_submit", airflow_home.logs / "run_by_spark_submit.log")
 
-    result = _result(left, "prove")
+    result = _result(left, "copy")
     assert (result["records_read"], result["records_written"]) == (len(shop.orders), len(shop.orders))
     assert sum(int(r["until_offset"]) - int(r["from_offset"]) for r in result["ranges"]) == len(shop.orders)
     assert list((airflow_home.scratch / "jobs").glob("*/*")) == []

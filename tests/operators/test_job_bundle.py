@@ -167,13 +167,15 @@ def test_secrets_are_in_secrets_only(
     assert bundle.prove(bundle.read_report())["records_written"] == 1
 
 
-def test_files_are_private_and_can_be_removed(planner: Planner) -> None:
+@pytest.mark.parametrize("scheme", ["", "file://", "local://"])
+def test_files_are_private_and_can_be_removed(planner: Planner, scheme: str) -> None:
     first, second = planner.bundle(), planner.bundle(2)
+    second.write(f"{scheme}{planner.folder}")
     written = {path.name: path.stat().st_mode & 0o777 for path in Path(planner.folder).iterdir()}
 
     assert written == dict.fromkeys(["batch.py", CODE, REQUEST], 0o600)
     assert Path(planner.folder, REQUEST).read_bytes() == second.secrets[REQUEST] != first.secrets[REQUEST]
-    planner.read(second).remove(planner.folder)
+    planner.read(second).remove(f"{scheme}{planner.folder}")
     assert list(Path(planner.folder).iterdir()) == []
 
 
@@ -198,6 +200,9 @@ def test_a_bundle_survives_json(planner: Planner) -> None:
     assert replace(read, files=bundle.files, secrets=bundle.secrets) == bundle
     with pytest.raises(ProtocolError, match="version"):
         JobBundle.from_json({**bundle.to_json(), "version": 0}, planner.folder)
+    for change in ({"script": "/other/batch.py"}, {"properties": {}}, {"seal": None}):
+        with pytest.raises(InvalidInputError, match="was changed"):
+            JobBundle.from_json({**bundle.to_json(), **change}, planner.folder)
     with pytest.raises(InvalidInputError, match=REQUEST):
         JobBundle.from_json(bundle.to_json(), str(planner.home))
     Path(planner.folder, REQUEST).write_text(bundle.secrets[REQUEST].decode().replace("report_key", "other_key"))

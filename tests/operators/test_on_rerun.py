@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
 from airflow_provider_kafka_spark.jobs import batch
+from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import bounded_copy
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
@@ -286,7 +287,7 @@ def test_what_an_api_user_has_stored_moves_no_record(
     task.lose_report()
     stored = task.store.values
     stored["kafka_spark_requested"]["value"]["requested"]["target_topic"] = other
-    remote = {"tag": "t", "report_uri": str(file), "report_key": "k", "asked": ""}
+    remote = {"tag": "t", "report_uri": str(file), "asked": ""}
     stored["kafka_spark_run"]["value"]["remote"] = remote
     first = task.run()
     task.kafka.produce(task.source, numbered(10, 12))
@@ -342,3 +343,29 @@ def test_a_target_that_only_a_failed_plan_has_is_searched(new_task: NewTask, top
 
     assert task.values() == task.values(task.source)
     assert task.values(others[1]) == task.values(others[0])
+
+
+def test_what_a_driver_does_not_know_of_its_targets_is_said(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether they are compacted, where their records are after the state is lost, and in which form."""
+    task.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaAdmin, "configs", lambda *_: {})
+        blind = task.clear()
+    task.store.values.clear()
+    other = task.clear(columns={"value": "upper(string(value))"})
+
+    assert any("nothing tells whether it is compacted" in warning for warning in blind["warnings"])
+    assert any("has delivered by other parameters" in warning for warning in other["warnings"])
+    assert task.values() == once(0, 10)
+
+
+def test_a_finished_run_whose_target_has_another_leader(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its records say nothing of it, and the task has lost what it knew, nobody looks whether the log was cut."""
+    task.clear(provenance=None)
+    task.store.values.clear()
+    monkeypatch.setattr(KafkaAdmin, "leader_epochs", lambda _, topics: {(name, 0): 99 for name in topics})
+
+    again = task.clear(provenance=None)
+
+    assert task.values() == once(0, 10)
+    assert any("whether the log was cut was not looked at" in warning for warning in again["warnings"])

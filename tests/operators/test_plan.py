@@ -12,12 +12,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.approved_plan import SealedPlan
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import Pace, PauseWhileLag
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.state.seal import seal
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, audit, numbered, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -214,23 +216,60 @@ def test_a_retry_needs_the_plan_no_more(scene: Scene) -> None:
     assert scene.values() == once(0, 24) + Counter({b"": 10})
 
 
-def test_a_plan_that_somebody_has_changed_gets_nothing_past_the_checks(scene: Scene) -> None:
+def test_a_plan_that_somebody_has_changed_is_not_carried_out(scene: Scene) -> None:
+    """Whoever may trigger the DAG may write XComs: the filter that was approved, connections, ranges, all of it."""
+    plan = scene.plan(where="offset > 1")
+    origin = plan["plan"]
+    changed: list[dict[str, Any]] = [
+        {**plan, "plan": {**origin, "parameters": {**origin["parameters"], **change}}}
+        for change in (
+            {"where": None},
+            {"target_conn_id": "kafka_mine"},
+            {"source_options": {"kafka.bootstrap.servers": "evil:9092"}},
+        )
+    ]
+    # What is shown to those who approve.
+    changed += [{**plan, "markdown": "A few records"}, {**plan, "planned_records": 1}, {**plan, "target_topics": ["x"]}]
+    changed += [{**plan, "ranges": plan["ranges"][:1]}, {**plan, "plan": {**origin, "seal": None}}]
+    changed += [{**plan, "plan": {name: value for name, value in origin.items() if name != "seal"}}]
+    for each in changed:
+        with pytest.raises(AirflowFailException, match="as a task of this DAG run has returned it"):
+            scene.carry_out(each)
+    assert scene.spark.requests == []
+
+
+def test_a_plan_of_another_run_is_not_carried_out(scene: Scene) -> None:
+    """Which nobody has approved for this one."""
+    ti = TaskInstance()
+    ti.run_id = "manual__2026-11-20T00:00:00+00:00"
+    given = {"topics": scene.sources, **scene.given}
+    operator = Batch(task_id="plan", plan_only=True, **given)
+    plan = operator.execute(task_context(ti=ti))  # type: ignore[arg-type]
+    with pytest.raises(AirflowFailException, match="This one is of another run"):
+        scene.carry_out(plan)
+
+
+def test_what_a_plan_cannot_have_is_refused_also_with_a_seal(scene: Scene) -> None:
+    """As by an author who makes one."""
+    ti = TaskInstance()
     plan = scene.plan()
     good = plan["plan"]["parameters"]
     changes: list[tuple[dict[str, Any], str]] = [
-        ({"conf": {"spark.driver.extraJavaOptions": "-javaagent:/x"}}, "and no others; got conf"),
-        ({"spark_binary": "/bin/sh"}, "and no others; got spark_binary"),
         ({"preserve_order": "perhaps"}, "preserve_order must be True or False"),
         ({"max_records_per_second": "fast"}, "max_records_per_second must be an integer"),
         ({"sink_options": {"kafka.interceptor.classes": "a.B"}}, "sink_options must name no classes"),
         ({"source_options": {"kafka.bootstrap.servers": "evil:9092"}}, "must not set"),
         ({"where": 5}, "where must be text"),
-        ({"where": {}}, "where must be text"),
     ]
     for change, reason in changes:
-        plan["plan"]["parameters"] = {**good, **change}
+        unsealed = {name: value for name, value in plan["plan"].items() if name != "seal"}
+        made = {**plan, "plan": {**unsealed, "parameters": {**good, **change}}}
+        sealed = SealedPlan.of(made, seal(["plan", ti.dag_id, ti.run_id, made]))
         with pytest.raises(AirflowFailException, match=reason):
-            scene.carry_out(plan)
+            scene.carry_out(sealed)
+    unknown = {**plan, "plan": {**plan["plan"], "parameters": {**good, "spark_binary": "/bin/sh"}}}
+    with pytest.raises(AirflowFailException, match="and no others; got spark_binary"):
+        scene.carry_out(unknown)
     assert scene.spark.requests == []
 
 

@@ -582,7 +582,7 @@ A source record may have a header that looks like the provenance header of anoth
 or a changed one, is a `JobReportForgedError`, and a retry asks the target what was delivered
   tests/operators/test_job_bundle.py::test_a_report_is_judged_in_another_task
   tests/hooks/test_job_run.py::test_a_forged_report_is_an_error
-It is not in the log, the events, XCom or the report
+the events, XCom or the report. A report without the MAC
   tests/hooks/test_job_run.py::test_the_key_of_the_report_is_nowhere_else
   quick: local
 

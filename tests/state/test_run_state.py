@@ -111,6 +111,19 @@ def report_of(result: dict[str, Any]) -> JobReport:
     return JobReport("1", "", (), ("copy",), "", "", 1.0, delivery_key="key", target_ids=IDS, target_ends=ends)
 
 
+def test_a_clear_searches_where_records_were_delivered_in_front_of_where_the_run_began() -> None:
+    """As in a log that was cut before the claim, and is longer again."""
+    store = TaskStateStore()
+    opened = RunStateStore(task_context(store), "task")
+    state, plan = opened.for_plan(opened.load(), plan_of("orders:0:0:3", target_end=100), TRANSFORM, {})
+    report = replace(report_of(RESULT), target_ends={"copy": {0: 150}})
+    state = opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
+    state = opened.finished(state, {**RESULT, "run_id": state.run_id}, report).after_delivery()
+
+    assert state.earlier is not None
+    assert state.earlier.searched == ("copy:0:5:8", "copy:0:100:150")
+
+
 def earlier(ranges: tuple[str, ...], announced: tuple[str, ...]) -> EarlierDelivery:
     return EarlierDelivery("key", 3, ranges, announced, IDS, searched=ranges)
 
@@ -638,7 +651,7 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result(store: TaskStateS
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 1}, "must be of version 5; got 1", id="version"),
+        pytest.param({"version": 1}, "must be of version 6; got 1", id="version"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],
 )
