@@ -110,26 +110,38 @@ def carried(
         has not copied all that lies between its ends, or something that it has delivered after the new plan's start is
         not in the new plan, which would be forgotten.
     """
-    ends: dict[str, int] = {}
+    known = proved or ProvedDelivery()
+    planned: dict[str, list[OffsetRange]] = {}
     for piece in pieces:
-        of_partition, _, end = split_name(piece.name) or ("", 0, 0)
-        ends[of_partition] = max(end, ends.get(of_partition, 0))
+        of_partition, _, _ = split_name(piece.name) or ("", 0, 0)
+        parts = [OffsetRange(piece.topic, piece.partition, p.from_offset, p.until_offset) for p in piece.parts]
+        planned.setdefault(of_partition, []).extend(parts)
     delivered: dict[str, list[SlotProgress]] = {}
     for slot in slots:
         of_partition, start, _ = split_name(slot.name) or ("", 0, 0)
         if slot.position > start:
-            if not slot.is_whole or _extent(slot)[1] > ends.get(of_partition, 0):
+            if not slot.is_whole or _is_forgotten(slot, planned.get(of_partition, []), known.ranges):
                 return None
             delivered.setdefault(of_partition, []).append(slot)
     found = []
     for piece in pieces:
         named = split_name(piece.name)
         before = delivered.get(named[0], []) if named is not None else []
-        stands = _carried(piece, before, proved or ProvedDelivery())
+        stands = _carried(piece, before, known)
         if stands is None:
             return None
         found.append(stands)
     return tuple(found)
+
+
+def _is_forgotten(slot: SlotProgress, planned: Sequence[OffsetRange], proved: OffsetRanges) -> bool:
+    """Whether a slot has what neither the new plan nor the worker would know of any more, after the plan's start."""
+    start, end = _extent(slot)
+    if not planned:
+        return True
+    first = min(planned, key=lambda r: r.from_offset)
+    after = [replace(first, from_offset=max(start, first.from_offset), until_offset=max(end, first.from_offset))]
+    return bool(OffsetRanges(after).without_empty().subtract(OffsetRanges(planned).merge(proved)))
 
 
 def _carried(piece: Piece, before: Sequence[SlotProgress], proved: ProvedDelivery) -> SlotProgress | None:

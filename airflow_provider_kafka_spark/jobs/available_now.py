@@ -18,13 +18,14 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, DeliveryError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, CheckpointInUseError, DeliveryError
 from airflow_provider_kafka_spark.core.handoff.job_events import RecentRate
+from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
 from airflow_provider_kafka_spark.core.segments import Segment, batch_text, joined
@@ -43,6 +44,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
+from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress
 from airflow_provider_kafka_spark.jobs.record_writer import merged
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
@@ -301,6 +303,7 @@ def _copy_batch(
     )
     report = batch.copy_ranges(spark, _of_its_topics(part), run, totals.progress)
     _keep_segments(spark, stream.checkpoint, number, report)
+    _keep_reached(spark, request, stream, uncommitted.ends)
     totals.add(number, report, dict(uncommitted.ends))
 
 
@@ -316,6 +319,30 @@ def _keep_segments(spark: SparkApplication, checkpoint: str, number: int, report
     hadoop_files.overwrite(spark, f"{folder}/{number}", text)
     if number >= KEPT_SEGMENTS:
         hadoop_files.delete(spark, f"{folder}/{number - KEPT_SEGMENTS}")
+
+
+def _keep_reached(
+    spark: SparkApplication, request: JobRequest, stream: StreamRequest, ends: Mapping[TopicPartition, int]
+) -> None:
+    """Write down, before a batch is committed, how far a log has reached that goes on behind the end of the plan, by
+    which the next run knows that it was cut. That is known where the plan's leader still leads.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    uri = f"{stream.checkpoint}/{MANIFEST_NAME}"
+    manifest = StreamManifest.from_json(hadoop_files.read(spark, uri) or "", uri)
+    known = manifest.reached
+    further = {p: end for p, end in ends.items() if end > known.offsets.get(p, end)}
+    if not further:
+        return
+    leaders: Mapping[tuple[str, int], int | None] = {}
+    # The batch is delivered; this note is not worth a failure.
+    with suppress(Py4JJavaError, BrokerUnavailableError), kafka_admin(spark, request.source_options) as admin:
+        leaders = admin.leader_epochs({p.topic for p in further})
+    epochs = {p: known.epochs[p] for p in further if leaders.get((p.topic, p.partition)) == known.epochs[p]}
+    if epochs:
+        reached = known.and_later(LogEnds({p: further[p] for p in epochs}, epochs))
+        hadoop_files.overwrite(spark, uri, replace(manifest, reached=reached).to_json())
 
 
 def _source(spark: SparkApplication, request: JobRequest, stream: StreamRequest) -> DataFrame:

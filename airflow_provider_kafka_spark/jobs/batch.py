@@ -149,7 +149,7 @@ def _report(
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
         seconds=seconds,
-        target_ranges=_apart(request, _written_to(request, run.admin, remaining, result, targets)),
+        target_ranges=apart(request, _written_to(request, run.admin, remaining, result, targets)),
         target_ends={} if request.goes_on else _ends(run.admin, targets),
         segments=segments,
         batches_passed=sum(task.batches_passed for task in result.reports.values()),
@@ -223,6 +223,7 @@ def _raise_if_cut(
         return
     sys.stderr.write("A partition of the target has got another leader: looks whether its log was cut.\n")
     told = Acknowledged.of(result.targets, _segments(request, remaining, result))
+    told = told.and_also(Acknowledged(remaining.before.lasts))
     if cut := run.cut_since(told, may_lack_records(configs, targets)):
         run.distrust()
         raise DeliveryError(
@@ -253,13 +254,14 @@ def _written_to(
     return written_to
 
 
-def _apart(request: JobRequest, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+def apart(request: JobRequest, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     """One range of each partition, and one more of what lies in front of a clear: others may have written between."""
     before, since = list[OffsetRange](), list[OffsetRange]()
     for r in ranges:
         start = request.audit_from.get(r.topic, {}).get(str(r.partition), 0)
         (before if r.until_offset <= start else since).append(r)
-    return tuple(sorted((*merged(before), *merged(since))))
+    # A target that was recreated or cut since the plan has both at the same offsets.
+    return tuple(OffsetRanges.parse([*merged(before), *merged(since)], merge_overlaps=True))
 
 
 def _ends(admin: KafkaAdmin, targets: Sequence[str]) -> dict[str, dict[int, int]]:

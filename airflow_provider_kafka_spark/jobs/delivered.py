@@ -22,12 +22,14 @@ class Delivered:
     :param duplicates: how many copies there are beyond the first of each.
     :param targets: where they are in the target, from the first to the last one of each partition, before and after the
         clear of what was proved, which is left out.
+    :param lasts: the last offset of them in each partition of the targets.
     :param rejected: the part of ``ranges`` that was found in the dead-letter topic.
     """
 
     ranges: OffsetRanges = field(default_factory=OffsetRanges)
     duplicates: int = 0
     targets: tuple[OffsetRange, ...] = ()
+    lasts: Mapping[tuple[str, int], int] = field(default_factory=dict)
     rejected: OffsetRanges = field(default_factory=OffsetRanges)
 
 
@@ -87,8 +89,10 @@ def _summary(
         group by topic, partition, offset >= coalesce(start, 0)
         """
     ).collect()
+    ends = spark.sql("select topic, partition, max(offset) as last from _ours group by 1, 2").collect()
     targets = tuple(OffsetRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in bounds)
-    return Delivered(ranges, duplicates, targets, rejected)
+    lasts = {(row["topic"], row["partition"]): row["last"] for row in ends}
+    return Delivered(ranges, duplicates, targets, lasts, rejected)
 
 
 def _islands(spark: SparkSession, ours: DataFrame) -> tuple[OffsetRanges, int]:

@@ -36,6 +36,18 @@ _LATE = (
     "The job began more than an hour after its submission, and nothing tells whose records the target has got since. "
     "If another try has delivered meanwhile, and brokers have forgotten it, records are in the target more than once."
 )
+_UNKNOWN_SETTINGS = (
+    "The login may not read the settings of the target (DESCRIBE_CONFIGS), so nothing tells whether it is compacted. "
+    "What compaction has removed since an earlier try counts as missing, and is written again behind newer records."
+)
+_UNLOOKED = (
+    "The target has had another leader since this run was finished, and the task does not know any more where its "
+    "records are: whether the log was cut was not looked at. An audit tells."
+)
+_OTHER_FORM = (
+    "The run that this task has taken over has delivered by other parameters, or to other targets. What it has "
+    "delivered was found by its headers and counts, in the form that it has."
+)
 _MAY_BE_REPEATED = (
     "A try of this run, or its next plan, could not tell what was delivered before, so records may be in the target "
     "more than once. Nothing in the target tells which."
@@ -102,6 +114,7 @@ def find_remaining(
     repeats = run.repeats(decision, only_counts=only_counts)
     if only_counts:
         warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
+        warnings = (*warnings, *([_UNLOOKED] if run.is_unlooked else []))
         return Remaining(run, source, target_ids, is_delivered=True, repeats=repeats, warnings=warnings)
     if decision is not Decision.READ_BACK:
         warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
@@ -116,15 +129,17 @@ def find_remaining(
         return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, warning))
     wait_for_open_transactions(run.admin, targets)
     before = find_written(spark, request, run, targets)
+    notes = [] if configs else [_UNKNOWN_SETTINGS]
+    notes += [_OTHER_FORM] if run.is_of_other_form and before.ranges else []
     pieces = planned.subtract(before.ranges)
     if not pieces:
         run.open(decision, ())
-        return Remaining(run, None, target_ids, before=before)
+        return Remaining(run, None, target_ids, before=before, warnings=tuple(notes))
     if before.ranges:
         remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
         source = _open(spark, request, remaining, plan_spans(pieces))
     slots = run.open(decision, source.pieces)
-    return Remaining(run, source, target_ids, slots, before=before, warnings=source.warnings)
+    return Remaining(run, source, target_ids, slots, before=before, warnings=(*source.warnings, *notes))
 
 
 def _compacted(configs: Mapping[str, Mapping[str, str]]) -> list[str]:

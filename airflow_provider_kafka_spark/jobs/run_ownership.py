@@ -96,6 +96,8 @@ class RunOwnership:
     :ivar leaves_mark: whether the mark stays that of another plan of the run.
     :ivar cut: which targets lack what an earlier try delivered there.
     :ivar may_be_cut: whether the targets have had another leader since the mark.
+    :ivar is_unlooked: whether they have, and nothing tells what is to be looked for.
+    :ivar is_of_other_form: whether the run that is taken over has delivered by other parameters, or to other targets.
     """
 
     def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
@@ -109,6 +111,8 @@ class RunOwnership:
         self._leaders = ""
         self.cut: tuple[str, ...] = ()
         self.may_be_cut = False
+        self.is_unlooked = False
+        self.is_of_other_form = False
         self._request = request
         self._token = uuid4().hex
         self._producer = producer
@@ -165,7 +169,7 @@ class RunOwnership:
         # Before the progress is read: a leader that comes later is another one for the next driver.
         self._leaders = leaders_of(self.admin.leader_epochs(targets))
         if self._producer is None:
-            return self._claim_plainly(pieces)
+            return self._claim_plainly(pieces, may_lack)
         mark = self._read_mark()
         claimant = self._new_claimant(pieces)
         # It raises where another driver has the run, before anything is done.
@@ -175,6 +179,8 @@ class RunOwnership:
         claimant = self._claimant = replace(claimant, is_cut=bool(self.cut))
         decision = decide(mark, claimant)
         self.leaves_mark = leaves_mark(mark, claimant, decision)
+        self.is_unlooked = self.may_be_cut and decision is Decision.DELIVERED and not request.proved_key
+        self.is_of_other_form = self._adopts_another(mark, claimant)
         if fences(mark, claimant):
             self._write_mark(claiming(mark, claimant, decision))
             self._fence(pieces)
@@ -206,15 +212,25 @@ class RunOwnership:
         """The partitions of targets that have not what the worker's proof tells of, or what the slots do under leaders
         of before.
         """
-        request, told = self._request, Acknowledged()
-        if not self._reads_back and is_same_delivery(request.proved_key, claimant.key):
-            told = Acknowledged.of(OffsetRanges.parse(request.proved_targets), request.proved_segments)
+        request, told = self._request, self._proved(claimant)
         if mark is not None and self.may_be_cut and (mark.run_id, mark.state) == (self.run_id, MarkState.OPEN.value):
             # What is being committed ends before it is looked at.
             self._fence(pieces)
             slots = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
             told = told.and_also(Acknowledged.of_slots(request, pieces, slots))
-        return self.cut_since(told, may_lack) if told.lasts or told.segments else ()
+        return self.cut_since(told, may_lack)
+
+    def _proved(self, claimant: Claimant) -> Acknowledged:
+        """What the worker's proof tells of, where the target does not say what it has."""
+        request = self._request
+        if self._reads_back or not is_same_delivery(request.proved_key, claimant.key):
+            return Acknowledged()
+        return Acknowledged.of(OffsetRanges.parse(request.proved_targets), request.proved_segments)
+
+    def _adopts_another(self, mark: Mark | None, claimant: Claimant) -> bool:
+        """Whether a run is taken over that has delivered by other parameters: its headers have the same ``run_id``."""
+        is_adopted = mark is not None and self._request.adopts_run
+        return is_adopted and self._reads_back and not is_same_delivery(mark.key, claimant.key)  # type: ignore[union-attr]
 
     def has_other_leaders(self) -> bool:
         """Whether a target has got another leader since the claim, as far as brokers say it."""
@@ -225,6 +241,8 @@ class RunOwnership:
 
         :param may_lack: targets from which records may be absent.
         """
+        if not told.lasts and not told.segments:
+            return ()
         ends = self.admin.end_offsets(sorted(self._targets))
         return cut_since(self.admin.jvm, self._request, self.run_id, told, ends, may_lack)
 
@@ -258,6 +276,7 @@ class RunOwnership:
         """
         before = self._earlier
         if self._producer is None:
+            self._open_plainly(decision)
             return {}
         # Without headers nothing was found in the target, and the pieces are those of the whole plan.
         is_part = decision is Decision.READ_BACK and self._request.transform.has_provenance_headers
@@ -286,6 +305,17 @@ class RunOwnership:
                 self.admin.remove_groups(self._slots(before.key, 1).groups(before.groups))
         return places
 
+    def _open_plainly(self, decision: Decision) -> None:
+        """Note what the mark does not say yet: that all is written again, and under which leaders that was decided."""
+        before, claimant = self._earlier, self._claimant
+        if not self.has_mark or claimant is None:
+            return
+        forgotten, again = forgets(before, claimant), self.repeats(decision)
+        if self.may_be_cut or (again and not forgotten):
+            decide(self._read_mark(), claimant)
+            self._earlier = before
+            self._write_mark(claimant.mark(MarkState.OPENING, repeats=again or forgotten))
+
     def repeats(self, decision: Decision, *, only_counts: bool = False) -> bool:
         """Whether records may be in the target more than once, by this driver or by one before whose progress counts.
 
@@ -299,7 +329,7 @@ class RunOwnership:
         """Whether the worker or the mark knows of an earlier driver of this run."""
         return self._request.is_retry or (self._earlier is not None and self._earlier.run_id == self.run_id)
 
-    def _claim_plainly(self, pieces: Sequence[Piece]) -> Decision:
+    def _claim_plainly(self, pieces: Sequence[Piece], may_lack: Collection[str]) -> Decision:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError
 
@@ -310,7 +340,9 @@ class RunOwnership:
             # The mark may have another run id.
             claimant = self._claimant = self._new_claimant(pieces)
             decide(mark, claimant)
-            self._write_mark(claimant.mark(MarkState.OPENING, repeats=forgets(mark, claimant)))
+            self.may_be_cut = mark is not None and may_be_cut(mark, claimant)
+            self.is_of_other_form = self._adopts_another(mark, claimant)
+            self._write_mark(claiming(mark, claimant, Decision.READ_BACK))
         except Py4JJavaError as error:
             if "AuthorizationException" not in str(error.java_exception):
                 raise
@@ -318,6 +350,7 @@ class RunOwnership:
         # An earlier try may have had transactions, which this login or these brokers need not have.
         with suppress(Py4JJavaError, BrokerUnavailableError):
             self._fence(())
+        self.cut = self.cut_since(self._proved(claimant), may_lack)
         # There is no progress to go on from.
         return Decision.READ_BACK if self._request.is_retry and not self._is_new_run(mark) else Decision.BEGIN
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.expressions import expanded
+from airflow_provider_kafka_spark.core.offset_range import is_topic_name
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.topic_map import mapped
 from airflow_provider_kafka_spark.jobs.computed_rows import as_computed
@@ -96,9 +97,12 @@ def _check(admin: KafkaAdmin, request: JobRequest, routes: Mapping[str | None, i
     counts = {name: topic.partitions for name, topic in admin.describe(needed).items()}
     missing = [name for name in needed if name not in counts]
     if missing:
+        names = [name for name in missing if is_topic_name(name)]
+        # What is no name may be anything of a record.
+        others = f", and {len(missing) - len(names):,} texts that are no name of a topic" if names != missing else ""
         raise TargetError(
             f"{expression} leads to topics that do not exist, or that the login of the target may not see: "
-            f"{missing[:10]}. Create them first; or grant it WRITE on them."
+            f"{names[:10]}{others}. Create them first; or grant it WRITE on them."
         )
     small = [f"{name!r} needs {count}, has {counts[name]}" for name, count in needed.items() if count > counts[name]]
     if request.transform.preserve_partition and small:

@@ -160,7 +160,9 @@ class RunState:
         for topic, ends in self.proved_ends.items():
             starts = {} if topic in gone else (self.target_ends or {}).get(topic, {})
             found += [OffsetRange(topic, n, min(starts.get(n, 0), end), end) for n, end in ends.items()]
-        return OffsetRanges.parse(known).merge(found).without_empty()
+        # A log that was cut since the run began has some in front of where it began.
+        delivered = all_target_ranges(self.result or {})
+        return OffsetRanges.parse(known).merge(found).merge(delivered).without_empty()
 
     def _may_have_duplicates(self, result: Mapping[str, Any]) -> bool:
         """Whether what this delivery proves, and those before it, may be in the target more than once."""

@@ -69,10 +69,23 @@ def test_ranges_with_gaps() -> None:
 
     (slot,) = slots_of(gaps, 60)
     assert carried(whole, [SlotProgress(slot.name, 60, False, slot.runs)]) is None
-    found = carried(gaps, slots_of(whole, 60))
-    assert positions(found) == [60]
+    found = carried(gaps, slots_of(whole, 10))
+    assert positions(found) == [50]
     assert found is not None
     assert not found[0].is_whole
+    assert found[0].runs == ((0, 10, 1_000),)
+
+
+def test_what_lies_in_a_hole_of_the_next_plan_would_be_forgotten() -> None:
+    """Unless the worker knows of it."""
+    gaps, whole = pieces_of("orders:0:0:10", "orders:0:50:100"), pieces_of("orders:0:0:100")
+    segment = Segment(OffsetRange("orders", 0, 0, 50), OffsetRange("copy", 0, 1_000, 1_050))
+
+    found = carried(gaps, slots_of(whole, 60), ProvedDelivery(OffsetRanges.parse(["orders:0:0:50"]), (segment,)))
+
+    assert carried(gaps, slots_of(whole, 60)) is None
+    assert positions(found) == [60]
+    assert found is not None
     assert found[0].runs == ((0, 10, 1_000), (50, 60, 1_050))
 
 

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark
 from tests.jobs.conftest import Copy, Pair
-from tests.jobs.runs import REFUSES_LARGE, numbered
+from tests.jobs.runs import REFUSES_LARGE, copy_request, numbered
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -406,3 +406,18 @@ def test_a_piece_that_no_task_reports_is_an_error(
 
     with pytest.raises(DeliveryError, match="1 of 2 are not"):
         run_copy([f"{source}:0:0:1", f"{source}:1:0:1"], topic=target)
+
+
+def test_what_was_written_before_and_after_a_target_was_cut_is_one_range() -> None:
+    """The plan has seen its end at 100; two places that overlap could not be read again."""
+    request = copy_request(
+        None, ["orders:0:0:10"], instance="i", submission=1, run_id="r", topic="copy", audit_from={"copy": {"0": 100}}
+    )
+    before, after, over = (
+        OffsetRange("copy", 0, 0, 80),
+        OffsetRange("copy", 0, 120, 150),
+        OffsetRange("copy", 0, 2, 150),
+    )
+
+    assert batch.apart(request, [before, after]) == (before, after)
+    assert batch.apart(request, [before, over]) == (OffsetRange("copy", 0, 0, 150),)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import ExpressionError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import ExpressionError, KafkaSparkError, TargetError
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.conftest import Pair
@@ -34,6 +34,16 @@ def _shows_nothing(error: KafkaSparkError) -> str:
     assert _SECRET not in "\n".join(chain)
     assert "4711" not in str(error)
     return str(error)
+
+
+def test_what_is_no_name_of_a_topic_is_not_shown(pair: Pair) -> None:
+    """An expression of the wrong column leads to texts of records."""
+    pair.fill(_RECORDS)
+
+    with pytest.raises(TargetError, match=r"\['0', '1', '2'\], and 1 texts that are no name") as failed:
+        pair.copy(4, topic_expr="string(value)", topic=None)
+
+    _shows_nothing(failed.value)
 
 
 @pytest.mark.parametrize("kind", _FAILING)

@@ -219,7 +219,8 @@ def _prepared(
     key = key_of(driver.claimant.run_id, delivery, driver.incarnation, pieces, permits_loss=permits)
     step = "C6 slots" if len(pieces) > 1 else "C6 mark"
     if delivery == AT_LEAST_ONCE:
-        step, slots = "writes", ()
+        notes = scenario.tries[driver.of_try].may_mark and scenario.rules.notes_repeats
+        step, slots = "C6 mark" if notes else "writes", ()
     none = (0,) * len(pieces)
     repeats = scenario.rules.repeats(driver.seen, driver.claimant, driver.decision)
     return world.with_driver(
@@ -231,6 +232,12 @@ def _commit(scenario: Scenario, world: World, index: int) -> Steps:
     """C6, in two transactions: all slots but the last; the last and the mark."""
     driver = world.drivers[index]
     if not _may_mark(scenario, world, driver):
+        return
+    if not _is_transactional(scenario, driver):
+        again = driver.repeats or run_protocol.forgets(driver.seen, driver.claimant)
+        mark = driver.claimant.mark(MarkState.OPENING, repeats=again)
+        following = world.with_mark(mark, scenario.rules).with_driver(index, step="writes")
+        yield f"{driver.token} C6: its mark says whether it repeats", following
         return
     positions = list(zip(names_of(driver.pieces, scenario.rules.piece_name), driver.slots, strict=True))
     if driver.step == "C6 slots":

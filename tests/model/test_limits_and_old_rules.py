@@ -176,6 +176,10 @@ _CARRIES = Rules(reads_back=False, carries=True)
             Scenario((_NARROW_FIRST, _CLEAR, Try(((0,),), "clear")), rules=_CARRIES),
             replace(_CARRIES, repeats=_never), id="nothing-says-that-another-plan-is-forgotten",
         ),
+        pytest.param(
+            Scenario((_FIRST, _AT_LEAST_ONCE, _CLEAR), drivers_live_on=False, rules=Rules(reads_back=False)),
+            Rules(reads_back=False, notes_repeats=False), id="at-least-once-does-not-note-that-it-repeats",
+        ),
     ],
 )  # fmt: skip
 def test_the_model_finds_the_fault_of_a_rule(scenario: Scenario, rules: Rules) -> None:

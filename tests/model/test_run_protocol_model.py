@@ -22,6 +22,7 @@ from tests.model.world import AT_LEAST_ONCE, OLDER_MARK, THE_SAME_IN_ONE, TWO_PI
 _FIRST, _RETRY, _CLEAR = Try(kind="first"), Try(kind="retry"), Try(kind="clear")
 _WIDE_FIRST, _WIDE_RETRY = Try(TWO_PIECES, "first"), Try(TWO_PIECES, "retry")
 _AT_LEAST_ONCE = Try(kind="clear", delivery=AT_LEAST_ONCE)
+_AT_LEAST_ONCE_FIRST = Try(kind="first", delivery=AT_LEAST_ONCE)
 _NO_MARK = Try(kind="clear", delivery=AT_LEAST_ONCE, may_mark=False)
 _NARROW_FIRST, _NARROW_RETRY = Try(((0,),), "first"), Try(((0,),), "retry")
 _NARROW_CLEAR = Try(((0,),), "clear")
@@ -122,6 +123,14 @@ SCENARIOS = (
     pytest.param(
         Scenario((_FIRST, _PERMITTING_CLEAR, _CLEAR), ("a record ages out",), drivers_live_on=False, rules=_CARRIES),
         3_000, id="segments-and-a-clear-that-permits-a-loss",
+    ),
+    pytest.param(
+        Scenario((_FIRST, _AT_LEAST_ONCE, _CLEAR), drivers_live_on=False, rules=Rules(reads_back=False)),
+        1_000, id="at-least-once-in-between-without-headers",
+    ),
+    pytest.param(
+        Scenario((_AT_LEAST_ONCE_FIRST, _AT_LEAST_ONCE, _AT_LEAST_ONCE), drivers_live_on=False, rules=_CARRIES),
+        500, id="segments-at-least-once-three-times",
     ),
     pytest.param(Scenario((_FIRST, _RETRY), ("the target is cut",)), 1_000, id="a-cut-target"),
     pytest.param(

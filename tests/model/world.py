@@ -83,6 +83,8 @@ class Rules:
     carries: bool = False
     #: Whether an earlier driver has ended before a try that delivers at least once, or follows one.
     ends_before_at_least_once: bool = True
+    #: Whether a driver that delivers at least once notes in its mark that it writes everything again.
+    notes_repeats: bool = True
     #: Whether the driver finishes the run, and not the worker.
     driver_finishes: bool = False
     #: Whether the key says that a loss is permitted.

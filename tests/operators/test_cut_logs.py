@@ -59,6 +59,18 @@ class Case:
             self.task.store = TaskStateStore()
         return self.task.run(self.kind, **parameters)
 
+    def run_after(self, act: Callable[[], Any]) -> None:
+        """A run, and what happens when its plan is made."""
+        run = SparkJobHook.run
+
+        def act_first(*arguments: Any) -> JobReport:
+            act()
+            return run(*arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SparkJobHook, "run", act_first)
+            self.run()
+
     def check(self) -> None:
         """Red first, with a name and a way out. Then all is there that the source has, and each record that is read
         again is there once more only where it was copied under another run.
@@ -104,6 +116,10 @@ def test_other_records_at_the_same_offsets(broker: KafkaBroker, case: Callable[.
         case("killed-stream", Stream, 90),
         case("killed-stream-of-a-short-log", Stream, 0),
     ]
+    # Half of it has come between the plan and Spark's start.
+    ahead = case("stream-ahead-of-its-plan", Stream, 90)
+    ahead.fill("old", 50)
+    ahead.run_after(lambda: ahead.fill("old", 100, 50))
     for c in cases:
         is_killed = "killed" in c.task.source
         c.fill("old", 30 if is_killed else 100)
@@ -117,7 +133,7 @@ def test_other_records_at_the_same_offsets(broker: KafkaBroker, case: Callable[.
             (c.task.checkpoint / "generation-0" / "commits" / "1").unlink()
     running, run = case("running-batch", Batch, 90), SparkJobHook.run
     running.fill("old", 100)
-    cases.append(running)
+    cases += [ahead, running]
 
     def run_and_cut(*arguments: Any) -> JobReport:
         report = run(*arguments)

@@ -77,7 +77,12 @@ def test_what_a_target_has_lost_is_written_again(
     ]
     # No record tells of it, so that nothing tells those of others from it.
     short = new("no-provenance", provenance=None)
-    cleared = [new("cleared", provenance="segments"), new("cleared-no-provenance", provenance=None)]
+    one_by_one = {"delivery": "at_least_once", "sink_options": {"kafka.batch.size": "1"}}
+    cleared = [
+        new("cleared", provenance="segments"),
+        new("cleared-no-provenance", provenance=None),
+        new("cleared-at-least-once", provenance=None, **one_by_one),
+    ]
     for task, kind in (*killed, (short, Batch)):
         task.lose_report(kind)
         if kind is Stream:
@@ -85,7 +90,9 @@ def test_what_a_target_has_lost_is_written_again(
             (task.checkpoint / "generation-0" / "commits" / "0").unlink()
     for task in cleared:
         task.succeed()
-    cut_after(broker, {task.target: LEFT for task in (*(task for task, _ in killed), short, *cleared)})
+    left = {task.target: LEFT for task in (*(task for task, _ in killed), short, *cleared)}
+    # Without transactions there are no markers.
+    cut_after(broker, {**left, cleared[-1].target: LEFT // 2})
     # Others write in the place of what is gone.
     for task in (*(task for task, _ in killed), cleared[0]):
         broker.produce(task.target, [Record(b"k", b"foreign")] * 2 * RECORDS)
@@ -128,3 +135,27 @@ def test_a_target_that_is_cut_while_its_job_runs(
         with pytest.raises(DeliveryError, match="another leader has cut"):
             task.run()
     check(task, Batch)
+
+
+def test_a_target_that_is_cut_while_another_partition_is_written(
+    broker: KafkaBroker, new: Callable[..., CopyTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a clear has found there is not written by this job, and is to be there at its end."""
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", SIZE)
+    task, looks = new("found"), getattr(batch, _LAST_LOOK)
+    task.succeed()
+    for topic in (task.source, task.target):
+        broker.add_partitions(topic, 2)
+    broker.produce(task.source, [Record(b"k", b"more", partition=1)] * SIZE)
+
+    def cut_first(*arguments: Any) -> None:
+        cut_after(broker, {task.target: LEFT})
+        broker.produce(task.target, [Record(b"k", b"foreign", partition=0)] * 2 * RECORDS)
+        looks(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, _LAST_LOOK, cut_first)
+        with pytest.raises(DeliveryError, match=r"found-target\[0\] has not: another leader has cut"):
+            task.clear()
+    task.run()
+    assert task.values() - FOREIGN == ALL + Counter({b"more": SIZE})

@@ -15,9 +15,10 @@ import org.apache.spark.unsafe.Platform;
 @SuppressWarnings({"deprecation", "rawtypes"})
 public final class ComputedRows implements FlatMapFunction {
     private static final long serialVersionUID = 1L;
-    /** Errors that pass through them are the source's, which quote no record. */
-    private static final String[] SOURCE = {
-        "org.apache.kafka.", "org.apache.spark.sql.kafka010.", "org.apache.spark.streaming.kafka010."
+    /** Errors that pass through them are no expression's, and quote no record. */
+    private static final String[] OTHERS = {
+        "org.apache.kafka.", "org.apache.spark.sql.kafka010.", "org.apache.spark.streaming.kafka010.",
+        "org.apache.spark.broadcast.", "org.apache.spark.storage.", "org.apache.spark.memory."
     };
     private static final int LONGEST_FRAGMENT = 200;
 
@@ -68,17 +69,17 @@ public final class ComputedRows implements FlatMapFunction {
             String message = "An expression needs too much stack for " + shown + ".";
             return WriteFailure.ofData(WriteFailure.STACK_OVERFLOW, message, name).forDriver();
         }
-        if (error instanceof Error || error instanceof TaskKilledException || isOfSource(error)) {
+        if (error instanceof Error || error instanceof TaskKilledException || isOfAnother(error)) {
             Platform.throwException(error);
         }
         String message = "An expression fails on " + shown + ": " + kind(error) + ".";
         return WriteFailure.ofData(WriteFailure.EXPRESSION, message, name).forDriver();
     }
 
-    private static boolean isOfSource(Throwable error) {
+    private static boolean isOfAnother(Throwable error) {
         for (Throwable each = error; each != null; each = each.getCause()) {
             for (StackTraceElement frame : each.getStackTrace()) {
-                for (String prefix : SOURCE) {
+                for (String prefix : OTHERS) {
                     if (frame.getClassName().startsWith(prefix)) {
                         return true;
                     }

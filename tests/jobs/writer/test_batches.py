@@ -294,6 +294,8 @@ def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_
         # The segment that is being written is not compacted, and a new one begins with a record.
         kafka_broker.produce(source, [Record(b"last", b"last")])
         time.sleep(0.2)
+    # What is copied and what is compared with it must be the same.
+    kafka_broker.alter_topic(source, {"min.compaction.lag.ms": "86400000"})
     until = kafka_broker.offsets(source)[0][1]
     job = new_job(source, target, until)
 
