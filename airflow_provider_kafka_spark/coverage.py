@@ -161,7 +161,7 @@ def show(options: argparse.Namespace) -> int:
     try:
         found = _find(options)
     except KafkaSparkError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.stderr.write(f"{type(error).__name__}: {one_line(str(error))}\n")
         return INPUT_CODE if isinstance(error, InvalidInputError) else FAILED_CODE
     sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else _text(found)}\n")
     return GAPS_CODE if found["gaps"] or found["unfinished"] else COVERED_CODE

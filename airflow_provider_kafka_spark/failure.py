@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from jinja2.exceptions import UndefinedError
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.core.shown_text import shown_lines
 from airflow_provider_kafka_spark.metrics import count_failure
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: Of a message.
+_MAX_LINES, _LONGEST_LINE = 200, 20_000
 #: Variables that Airflow does not define for a run without a logical date.
 _OF_A_DATED_RUN = re.compile(
     "'(data_interval_(start|end)|logical_date|ds|ds_nodash|ts|ts_nodash|ts_nodash_with_tz)' is undefined"
@@ -56,7 +59,11 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
 
 
 def _with_code(error: KafkaSparkError | type[KafkaSparkError], message: str) -> str:
-    """The message with a last line on its code, once; a wrapped method may call another one."""
+    """The message with a last line on its code, once; a wrapped method may call another one.
+
+    It may quote what others have written, of any size.
+    """
+    message = shown_lines(message, _MAX_LINES, _LONGEST_LINE)
     line = f"Error {error.code}: `airflow kafka-spark explain {error.code}` lists causes and checks."
     return message if message.endswith(line) else f"{message}\n{line}"
 

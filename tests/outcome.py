@@ -25,7 +25,8 @@ _SLOWEST = 10
 def pytest_configure(config: pytest.Config) -> None:
     # A process of pytest-xdist reports to the one that started it.
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Outcome(in_groups=config.getoption("dist", "no") == "loadgroup"), "outcome")
+        in_groups = config.getoption("dist", "no") == "loadgroup"
+        config.pluginmanager.register(_Outcome(config, in_groups=in_groups), "outcome")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -60,12 +61,18 @@ class _Outcome:
     :param in_groups: pytest-xdist appends ``@GROUP`` to the name of a test that has a group.
     """
 
-    def __init__(self, *, in_groups: bool) -> None:
+    def __init__(self, config: pytest.Config, *, in_groups: bool) -> None:
+        self._config = config
         self._in_groups = in_groups
         self.seconds_of_files: Counter[str] = Counter()
         self.seconds_of_rings: Counter[str] = Counter()
         self.tests_of_rings: Counter[str] = Counter()
         self.failures: dict[str, dict[str, str]] = {}
+
+    def _terminal(self) -> pytest.TerminalReporter:
+        found = self._config.pluginmanager.get_plugin("terminalreporter")
+        assert found is not None
+        return found  # type: ignore[no-any-return]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         ring = ring_of(report.keywords)
@@ -75,6 +82,10 @@ class _Outcome:
         if report.failed:
             has_group = self._in_groups and "xdist_group" in report.keywords
             name = report.nodeid.rpartition("@")[0] if has_group else report.nodeid
+            if name not in self.failures:
+                # A run that is interrupted has no summary.
+                self._terminal().ensure_newline()
+                self._terminal().write_line(f"FAILED {name}")
             first = self.failures.setdefault(name, {"ring": ring, "text": ""})
             first["text"] += f"{report.when} of {name}\n{report.longreprtext}\n"
             first["text"] += "".join(f"--- {title}\n{text}\n" for title, text in report.sections)

@@ -131,6 +131,8 @@ def test_gaps_failures_and_what_is_no_entry_are_listed(api: Api, capsys: pytest.
         instance("later", "up_for_retry"),
         instance("other", "failed", operator_name="BashOperator"),
         instance("deleted", "failed"),
+        # The path of its state would lead elsewhere.
+        instance("copy", "failed", dag_run_id="."),
     ]
     api.states = {
         "copy": [stored(state="partial", offset_ranges=["orders:0:20:22"], planned_ranges=["orders:0:20:25"])],

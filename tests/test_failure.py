@@ -40,6 +40,15 @@ def test_airflow_logs_the_message_once_and_nothing_of_the_way_to_it(kind: type[K
     assert [frame["name"] for frame in shown["frames"]] == [raised.traceback[0].frame.code.name, "wrapped"]
 
 
+def test_what_others_have_written_is_bounded_and_escaped() -> None:
+    """As in an error that quotes an XCom or the name of a client."""
+    with pytest.raises(AirflowFailException) as raised:
+        execute(DataLossError("got \x1b[2J" + "a" * 10_000_000))
+    assert len(str(raised.value)) < 30_000
+    assert "\x1b" not in str(raised.value)
+    assert "lists causes and checks" in str(raised.value)
+
+
 def test_what_may_be_a_bug_keeps_its_traceback() -> None:
     with pytest.raises(AirflowFailException) as raised:
         execute_deeply(ProtocolError)

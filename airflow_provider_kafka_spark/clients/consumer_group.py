@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConsumerGroupError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.shown_text import one_line
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class ConsumerGroup:
             raise ConsumerGroupError(
                 f"The group {self.group_id!r} must have no members, since brokers take offsets of a group only from "
                 f"its members while it has any; it is {description.state.name} with {len(description.members)}: "
-                f"{', '.join(clients[:5])}. Name a group of its own for this, such as 'copy-of-orders'."
+                f"{one_line(', '.join(clients[:5]))}. Name a group of its own for this, such as 'copy-of-orders'."
             )
 
     def check_commits(self) -> None:

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.shown_text import one_line
 
 #: Where driver and executors find the job's files.
 FOLDER = "/etc/airflow-kafka-spark"
@@ -152,7 +153,7 @@ def _reason(status: Mapping[str, Any], *, is_ending: bool) -> str:
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             parts += [condition.get("reason"), condition.get("message")]
-    return ", ".join(dict.fromkeys(str(part).strip() for part in parts if part))[:1_000]
+    return one_line(", ".join(dict.fromkeys(str(part).strip() for part in parts if part))[:1_000])
 
 
 def pod_conf(name: str) -> dict[str, str]:

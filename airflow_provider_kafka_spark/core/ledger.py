@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.shown_text import one_line
 
 ENTRY_VERSION = 1
 #: The asset among the outlets of every copy, whose events are the ledger.
@@ -274,7 +275,7 @@ def _of_cluster(
     if len(known) > 1:
         raise InvalidInputError(
             f"{side} must be given where copies of the topic {topic!r} have several clusters as {side}, such as "
-            f"{min(known.values())!r}; got none. They are {', '.join(sorted(known.values()))}."
+            f"{one_line(min(known.values()))!r}; got none. They are {one_line(', '.join(sorted(known.values())))}."
         )
     return found
 

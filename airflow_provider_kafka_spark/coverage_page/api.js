@@ -211,7 +211,15 @@ async function readTasks(filter, events, notes) {
   let skipped = 0;
   const lists = await inParallel(items, async (task) => {
     const run = segmentPath(task.dag_id, "dagRuns", task.dag_run_id, "taskInstances", task.task_id, "state-store");
-    const store = await request(`dags/${run}`, { query: { map_index: task.map_index, limit: PAGE } });
+    let store;
+    try {
+      store = await request(`dags/${run}`, { query: { map_index: task.map_index, limit: PAGE } });
+    } catch (error) {
+      // It was deleted meanwhile, or its run's id is a part of no address: "." leads elsewhere.
+      if (error.status !== 404) throw error;
+      notes.push(`What task ${task.task_id} of DAG ${task.dag_id} left in run ${task.dag_run_id} cannot be read.`);
+      return [];
+    }
     const read = entriesOfTask(task, store.task_state_store);
     skipped += read.skipped;
     return read.entries;

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import AuditInputError
 
 _NAME = re.compile(r"[\w.-]+\.[\w.-]+")
-#: The end of most of Airflow's own run ids, such as ``scheduled__2026-11-20T00:00:00+00:00``.
-_MOMENT = re.compile(r"__(\d{4}-\d{2}-\d{2}.*)")
+#: In most of Airflow's own run ids, such as ``scheduled__2026-11-20T00:00:00+00:00``.
+_MOMENT = re.compile(r"__(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{6})?[+-]\d{2}:\d{2})", re.ASCII)
+_CLOCKS = timedelta(minutes=1)
 
 
 def task_named(text: str) -> str | None:
@@ -59,9 +63,13 @@ def _latest_run(ti: Any, dag_id: str, task_id: str) -> str | None:
     """The id of the latest run in which a task has succeeded, by the moment in the ids."""
     runs = ti.get_task_states(dag_id=dag_id, task_ids=[task_id])
     succeeded = [run_id for run_id, states in runs.items() if "success" in map(str, states.values())]
-    return max(succeeded, key=_moment, default=None)
+    return max(succeeded, key=partial(_moment, datetime.now(timezone.utc)), default=None)
 
 
-def _moment(run_id: str) -> tuple[str, str]:
+def _moment(now: datetime, run_id: str) -> tuple[float, str]:
+    """Who triggers a DAG may choose the id: a moment that is still to come counts as none."""
     found = _MOMENT.search(run_id)
-    return ("" if found is None else found[1], run_id)
+    with suppress(ValueError):
+        moment = None if found is None else datetime.fromisoformat(found[1])
+        return (moment.timestamp() if moment is not None and moment <= now + _CLOCKS else 0.0, run_id)
+    return (0.0, run_id)

@@ -308,6 +308,16 @@ def test_an_api_without_tasks_still_shows_events(show: Show) -> None:
     assert "covered 6,280" in _text(page, ".servers")
 
 
+def test_a_task_that_cannot_be_read_hides_no_other(show: Show) -> None:
+    """It was deleted meanwhile, or its run has the id "."."""
+    page = show("topic=orders_copy", script=_FAIL % ("/state-store/", "return new Response('{}', {status: 404})"))
+
+    notes = _text(page, "#notes")
+    assert "Running and failed tasks cannot be shown" not in notes
+    assert "cannot be read" in notes
+    assert "covered 6,280" in _text(page, ".servers")
+
+
 @pytest.mark.long
 def test_a_function_that_calls_an_operator_is_known_by_its_events(show: Show) -> None:
     """Its task instance has the name of no operator of this package."""

@@ -55,6 +55,10 @@ def test_of_another_dag() -> None:
         "scheduled__2026-11-20T00:00:00+00:00": "success",
         "scheduled__2026-11-21T00:00:00+00:00": "failed",
         "by-hand": "success",
+        # Who triggers a DAG chooses the id.
+        "manual__2999-01-01T00:00:00+00:00": "success",
+        "x__9999-12-31": "success",
+        "x__2026-99-99T00:00:00+00:00": "success",
     }
     states = {run_id: {"copy": state} for run_id, state in runs.items()}
     xcoms = {("other.dag", "copy", "manual__2026-11-20T10:00:00+00:00"): {"version": 1}}

@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.shown_text import one_line
 
 _AUTHENTICATION = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 _REFUSED = _AUTHENTICATION | {KafkaError._SSL}
@@ -132,7 +133,7 @@ class BrokerFailures:
         code = code_of(error)
         where = f"{self._config.bootstrap_servers} (connection {self._config.conn_id!r})"
         said = "; ".join(dict.fromkeys(without_token_answer(e.str()) for e in self._errors[-3:]))
-        said = said or without_token_answer(text_of(error))
+        said = one_line(said or without_token_answer(text_of(error)))
         quoted = f": {said}" if self.quotes_client else ""
         fault = self._fault(timeout) if code in _UNREACHABLE | _REFUSED else None
         if fault is None and code in _AUTHENTICATION:

@@ -6,6 +6,7 @@ same event is sent again with the same number; no other event overlaps it.
 
 from __future__ import annotations
 
+import reprlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -200,7 +201,7 @@ def announced_ranges(events: Iterable[Any]) -> list[dict[str, Any]]:
         if not found or not all(isinstance(of_entry, list) for of_entry in found):
             raise BoundError(
                 "An asset event must be from a KafkaNewRecordsTrigger or a copying operator, and have offset ranges; "
-                f"got the extra {extra!r}. Does anything else update the asset?"
+                f"got the extra {reprlib.repr(extra)}. Does anything else update the asset?"
             )
         ranges += chain.from_iterable(found)
     groups: dict[str, list[Any]] = defaultdict(list)
