@@ -17,11 +17,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.operators.sealed_plan import checked_plan
 
 
 @task
-def approve(plan: dict[str, Any], most_records: int = 1_000_000) -> dict[str, Any]:
-    """Pass the plan on, if it may be carried out."""
+def approve(plan: dict[str, Any], most_records: int = 1_000_000, **context: Any) -> dict[str, Any]:
+    """Pass the plan on, if it may be carried out, and is as it was made."""
+    checked_plan(plan, context["ti"])
     if plan["planned_records"] > most_records or plan["missing"]:
         raise AirflowFailException(f"Not approved: {plan['planned_records']:,} records, {plan['missing']:,} missing.")
     return plan

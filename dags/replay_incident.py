@@ -1,9 +1,8 @@
 """Replay after an incident, from a form: plan, approval, replay of exactly that plan, audit.
 
 What: the trigger form asks for clusters, topics, a window or exact ranges, keys and a pace. The plan starts no
-Spark. ``approve`` shows ranges, counts and what is missing, and waits for a person under Required Actions. ``replay``
-carries out the approved plan, or fails if it no longer holds. ``audit`` reads the target and fails if a record is not
-there once.
+Spark. ``approve`` shows it, and waits for a person under Required Actions. ``replay`` carries it out, or fails if it no
+longer holds. ``audit`` reads the target and fails if a record is not there once.
 
 Why: nobody writes code in the middle of an incident, and somebody else sees what will be done before it is done.
 
@@ -21,6 +20,7 @@ from airflow.sdk import DAG, Param, task
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.operators.sealed_plan import checked_plan
 
 MOMENT: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": "A window of time, or ranges"}
 HOW: dict[str, Any] = {"section": "What is copied, and how fast"}
@@ -42,9 +42,11 @@ FORM = {
     "pace": Param(None, title="Records per second", type=["null", "integer"], minimum=1, **HOW),
     "delivery": Param("exactly_once", enum=["exactly_once", "at_least_once"], **HOW),
 }
+MACROS = {"checked_plan": checked_plan}
 APPROVERS = None  # Such as [HITLUser(id="2", name="lead")]; None is everybody, also the one who asked.
 PLAN = "ti.xcom_pull('plan_window') or ti.xcom_pull('plan_ranges')"
-TOPICS = f"({PLAN}).ranges | map(attribute='topic') | unique | join(', ')"
+SHOWN = f"checked_plan({PLAN}, ti)"  # Others may write XComs: nobody must approve what nobody has planned.
+TOPICS = f"{SHOWN}.ranges | map(attribute='topic') | unique | join(', ')"
 
 
 @task.branch
@@ -52,7 +54,7 @@ def window_or_ranges(params: dict[str, Any]) -> str:
     return "plan_ranges" if params["ranges"] else "plan_window"
 
 
-with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["kafka", "spark"]):
+with DAG("replay_incident", params=FORM, user_defined_macros=MACROS, doc_md=__doc__, tags=["kafka", "spark"]):
     clusters = {"source_conn_id": "{{ params.source }}", "target_conn_id": "{{ params.target }}"}
     asked: dict[str, Any] = {
         "plan_only": True,
@@ -64,13 +66,11 @@ with DAG("replay_incident", schedule=None, params=FORM, doc_md=__doc__, tags=["k
     }
     window: dict[str, Any] = {"starting_timestamp": "{{ params.start }}", "ending_timestamp": "{{ params.end }}"}
     plan_window = KafkaToKafkaBatchOperator(task_id="plan_window", topics="{{ params.topic }}", **window, **asked)
-    ranges = "{{ params.ranges | tojson }}"
-    plan_ranges = ReplayOffsetRangesOperator(task_id="plan_ranges", offset_ranges=ranges, **asked)
+    plan_ranges = ReplayOffsetRangesOperator(task_id="plan_ranges", offset_ranges="{{ params.ranges|tojson }}", **asked)
     approve = ApprovalOperator(
         task_id="approve",
-        # Of the plan: the form has a topic also where exact ranges name others.
-        subject=f"Replay {{{{ {TOPICS} }}}} to {{{{ ({PLAN}).target_topics | join(', ') }}}}?",
-        body="{{ (" + PLAN + ").markdown }}",
+        subject=f"Replay {{{{ {TOPICS} }}}} to {{{{ {SHOWN}.target_topics | join(', ') }}}}?",
+        body="{{ " + SHOWN + ".markdown }}",
         assigned_users=APPROVERS,
         response_timeout=timedelta(hours=8),
         trigger_rule="none_failed_min_one_success",

@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConsumerGroupError,
 )
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.shown_text import one_line
+from airflow_provider_kafka_spark.core.shown_text import one_line, shown
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class ConsumerGroup:
         description = self._describe("READ")
         check_operations(self._client, f"group {self.group_id!r}", description.authorized_operations, "READ")
         if description.members:
-            clients = sorted({f"{member.client_id} at {member.host}" for member in description.members})
+            clients = sorted({f"{shown(member.client_id, 200)} at {member.host}" for member in description.members})
             raise ConsumerGroupError(
                 f"The group {self.group_id!r} must have no members, since brokers take offsets of a group only from "
                 f"its members while it has any; it is {description.state.name} with {len(description.members)}: "

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 
-#: All control characters of Unicode except line breaks and tabs, and those that change the text direction.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+#: All control characters of Unicode except line breaks and tabs, those that change the text direction, and
+#: those that nobody sees.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
 
 
 def shown(text: str, most: int) -> str:

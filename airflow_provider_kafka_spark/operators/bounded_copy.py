@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
-from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin, SealedPlan
+from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.codec import decode
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
@@ -59,8 +59,8 @@ from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBu
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
+from airflow_provider_kafka_spark.operators.sealed_plan import opened_plan, sealed_plan
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
-from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.submission.bundle_files import bundle_properties
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 
@@ -114,8 +114,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         super().__init__(**kwargs)
         self.plan = plan
         self._approved: ApprovedPlan | None = None
-        #: The ids of the DAG and of its run.
-        self._dag_run = ("", "")
+        #: The running task instance.
+        self._ti: Any = None
         self.max_records_per_partition = given_integer(max_records_per_partition, "max_records_per_partition")
         self.preserve_order = given_flag(preserve_order, "preserve_order")
 
@@ -164,8 +164,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
-                result = self._done_planning(planned, self._result_of_plan(planned))
-                return SealedPlan.of(result, seal(self._to_be_sealed(result)))
+                return sealed_plan(self._done_planning(planned, self._result_of_plan(planned)), self._ti)
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)
@@ -261,21 +260,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
     def _parsed(self) -> CopyParameters:
         if text_or_none(self.plan) is not None:
-            self._adopt(ApprovedPlan.parse(self.plan))
+            self._adopt(opened_plan(self.plan, self._ti).plan)
         return super()._parsed()
 
-    def _adopt(self, given_plan: SealedPlan) -> None:
+    def _adopt(self, approved: ApprovedPlan) -> None:
         """Take the parameters of a plan.
 
-        :raises InvalidInputError: if no task of this DAG run has made it so, or if others were given here.
+        :raises InvalidInputError: if others were given here.
         """
-        approved = given_plan.plan
-        if not is_sealed(given_plan.seal, self._to_be_sealed(given_plan.content)):
-            raise InvalidInputError(
-                "plan must be a plan as a task of this DAG run has returned it. This one is of another run, or it was "
-                "changed, as by Airflow's API or by the task that approves, or [kafka_spark] state_key is another one "
-                "than then. Nothing was copied. Make a new plan, and have it approved."
-            )
         defaults = _defaults_of(type(self))
         selecting = [name for name in self._selecting if getattr(self, name) != defaults[name]]
         if selecting:
@@ -321,11 +313,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             "plan": origin.to_json(),
         }
 
-    def _to_be_sealed(self, result: Mapping[str, Any]) -> list[Any]:
-        return ["plan", *self._dag_run, result]
-
     def _parameters(self, context: Context) -> CopyParameters:
-        self._dag_run = (context["ti"].dag_id, context["ti"].run_id)
+        self._ti = context["ti"]
         parameters = super()._parameters(context)
         approved = ApprovedPlan.from_records(parameters.records)
         if approved is not None:

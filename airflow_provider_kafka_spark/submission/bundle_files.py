@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.submission.job_files import (
 from airflow_provider_kafka_spark.submission.prepared_job import DEFAULT_CONF
 from airflow_provider_kafka_spark.submission.remote_path import hadoop_uri, read_text, shared_path
 from airflow_provider_kafka_spark.submission.spark_cluster import ONE_WRITER
-from airflow_provider_kafka_spark.toolchain.private_folder import make_private
+from airflow_provider_kafka_spark.toolchain.private_folder import check_private, make_private
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES
 
 if TYPE_CHECKING:
@@ -204,6 +204,8 @@ def remove_bundle(names: Iterable[str], folder: str) -> None:
     """
     try:
         target = _reached(folder)
+        if isinstance(target, Path):
+            check_private(target)
         for name in names:
             (target / PurePath(name).name).unlink(missing_ok=True)
     except (OSError, ValueError, ImportError) as error:

@@ -719,9 +719,9 @@ BREAKAGES = (
     Breakage(
         "changed-plan-carried-out",
         "A plan that somebody has changed since it was returned is not carried out.",
-        "airflow_provider_kafka_spark/operators/bounded_copy.py",
-        "if not is_sealed(given_plan.seal, self._to_be_sealed(given_plan.content)):",
-        "if given_plan.seal is self and is_sealed(given_plan.seal, self._to_be_sealed(given_plan.content)):",
+        "airflow_provider_kafka_spark/operators/sealed_plan.py",
+        "if not is_sealed(found.seal, _to_be_sealed(found.content, ti)):",
+        "if ti is None and is_sealed(found.seal, _to_be_sealed(found.content, ti)):",
         ["tests/operators/test_plan.py::test_a_plan_that_somebody_has_changed_is_not_carried_out"],
     ),
     Breakage(

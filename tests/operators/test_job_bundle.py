@@ -175,6 +175,11 @@ def test_files_are_private_and_can_be_removed(planner: Planner, scheme: str) -> 
 
     assert written == dict.fromkeys(["batch.py", CODE, REQUEST], 0o600)
     assert Path(planner.folder, REQUEST).read_bytes() == second.secrets[REQUEST] != first.secrets[REQUEST]
+    Path(planner.folder).chmod(0o777)
+    with pytest.raises(JobFolderError):
+        # What is there may be another's.
+        second.remove(f"{scheme}{planner.folder}")
+    Path(planner.folder).chmod(0o700)
     planner.read(second).remove(f"{scheme}{planner.folder}")
     assert list(Path(planner.folder).iterdir()) == []
 

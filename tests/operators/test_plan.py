@@ -13,9 +13,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.approved_plan import SealedPlan
+from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.protocol import Pace, PauseWhileLag
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.sealed_plan import checked_plan
 from airflow_provider_kafka_spark.state.seal import seal
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -232,9 +234,13 @@ def test_a_plan_that_somebody_has_changed_is_not_carried_out(scene: Scene) -> No
     changed += [{**plan, "markdown": "A few records"}, {**plan, "planned_records": 1}, {**plan, "target_topics": ["x"]}]
     changed += [{**plan, "ranges": plan["ranges"][:1]}, {**plan, "plan": {**origin, "seal": None}}]
     changed += [{**plan, "plan": {name: value for name, value in origin.items() if name != "seal"}}]
+    assert checked_plan(json.dumps(plan), TaskInstance()) == plan
     for each in changed:
         with pytest.raises(AirflowFailException, match="as a task of this DAG run has returned it"):
             scene.carry_out(each)
+        with pytest.raises(InvalidInputError, match="as a task of this DAG run has returned it"):
+            # Who approves sees none of it.
+            checked_plan(each, TaskInstance())
     assert scene.spark.requests == []
 
 
