@@ -111,18 +111,29 @@ def carried(
         not in the new plan, which would be forgotten.
     """
     known = proved or ProvedDelivery()
-    planned: dict[str, list[OffsetRange]] = {}
+    planned: list[OffsetRange] = []
+    firsts: dict[str, OffsetRange] = {}
     for piece in pieces:
         of_partition, _, _ = split_name(piece.name) or ("", 0, 0)
         parts = [OffsetRange(piece.topic, piece.partition, p.from_offset, p.until_offset) for p in piece.parts]
-        planned.setdefault(of_partition, []).extend(parts)
+        planned += parts
+        for part in parts:
+            if part.from_offset <= firsts.setdefault(of_partition, part).from_offset:
+                firsts[of_partition] = part
     delivered: dict[str, list[SlotProgress]] = {}
+    after: list[OffsetRange] = []
     for slot in slots:
         of_partition, start, _ = split_name(slot.name) or ("", 0, 0)
         if slot.position > start:
-            if not slot.is_whole or _is_forgotten(slot, planned.get(of_partition, []), known.ranges):
+            if not slot.is_whole or of_partition not in firsts:
                 return None
             delivered.setdefault(of_partition, []).append(slot)
+            start, end, first = *_extent(slot), firsts[of_partition]
+            begin = first.from_offset
+            after.append(replace(first, from_offset=max(start, begin), until_offset=max(end, begin)))
+    if OffsetRanges().merge(after).without_empty().subtract(OffsetRanges(planned).merge(known.ranges)):
+        # Neither the new plan nor the worker would know of it any more.
+        return None
     found = []
     for piece in pieces:
         named = split_name(piece.name)
@@ -132,16 +143,6 @@ def carried(
             return None
         found.append(stands)
     return tuple(found)
-
-
-def _is_forgotten(slot: SlotProgress, planned: Sequence[OffsetRange], proved: OffsetRanges) -> bool:
-    """Whether a slot has what neither the new plan nor the worker would know of any more, after the plan's start."""
-    start, end = _extent(slot)
-    if not planned:
-        return True
-    first = min(planned, key=lambda r: r.from_offset)
-    after = [replace(first, from_offset=max(start, first.from_offset), until_offset=max(end, first.from_offset))]
-    return bool(OffsetRanges(after).without_empty().subtract(OffsetRanges(planned).merge(proved)))
 
 
 def _carried(piece: Piece, before: Sequence[SlotProgress], proved: ProvedDelivery) -> SlotProgress | None:

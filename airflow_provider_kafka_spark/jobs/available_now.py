@@ -330,6 +330,10 @@ def _keep_reached(
     from py4j.protocol import Py4JJavaError
 
     uri = f"{stream.checkpoint}/{MANIFEST_NAME}"
+    planned = StreamManifest.from_json(stream.record, uri).reached.offsets
+    if all(end <= planned.get(p, end) for p, end in ends.items()):
+        # As most batches; the file may know of more by now, and of nothing less.
+        return
     manifest = StreamManifest.from_json(hadoop_files.read(spark, uri) or "", uri)
     known = manifest.reached
     further = {p: end for p, end in ends.items() if end > known.offsets.get(p, end)}

@@ -112,12 +112,11 @@ def find_remaining(
         if not only_counts and _has_got_nothing(request, run, targets):
             decision = Decision.BEGIN
     repeats = run.repeats(decision, only_counts=only_counts)
+    warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
     if only_counts:
-        warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
         warnings = (*warnings, *([_UNLOOKED] if run.is_unlooked else []))
         return Remaining(run, source, target_ids, is_delivered=True, repeats=repeats, warnings=warnings)
     if decision is not Decision.READ_BACK:
-        warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
         slots = run.open(decision, source.pieces)
         committed = 0 if decision is Decision.BEGIN else run.committed_offsets(source.pieces)
         return Remaining(run, source, target_ids, slots, committed=committed, repeats=repeats, warnings=warnings)

@@ -229,8 +229,9 @@ class RunOwnership:
 
     def _adopts_another(self, mark: Mark | None, claimant: Claimant) -> bool:
         """Whether a run is taken over that has delivered by other parameters: its headers have the same ``run_id``."""
-        is_adopted = mark is not None and self._request.adopts_run
-        return is_adopted and self._reads_back and not is_same_delivery(mark.key, claimant.key)  # type: ignore[union-attr]
+        if mark is None or not self._request.adopts_run:
+            return False
+        return self._reads_back and not is_same_delivery(mark.key, claimant.key)
 
     def has_other_leaders(self) -> bool:
         """Whether a target has got another leader since the claim, as far as brokers say it."""

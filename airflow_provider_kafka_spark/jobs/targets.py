@@ -43,10 +43,14 @@ def find_targets(
         return transform.targets
     partitions = ((p.topic, p.partition) for p in request.offset_ranges.without_empty().topic_partitions)
     planned = local_table(spark.session, {"topic": "string", "partition": "int"}, partitions)
+
+    def routes_of_records() -> dict[str | None, int]:
+        return _routes(as_computed(_leads_to(selected_records(), transform)))
+
     try:
         routes, by_plan = _routes(_leads_to(planned, transform)), True
     except PySparkException:
-        routes, by_plan = _routes(as_computed(_leads_to(selected_records(), transform))), False
+        routes, by_plan = routes_of_records(), False
     dead: dict[str | None, int] = {} if transform.dead_letter_topic is None else {transform.dead_letter_topic: 0}
     try:
         _check(admin, request, {**dead, **routes})
@@ -54,7 +58,7 @@ def find_targets(
         if not (by_plan and transform.drops_records):
             raise
         # Perhaps only for records that are not selected.
-        routes = _routes(as_computed(_leads_to(selected_records(), transform)))
+        routes = routes_of_records()
         _check(admin, request, {**dead, **routes})
     if routes.keys() & dead.keys():
         raise TargetError(

@@ -164,7 +164,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
-                return sealed_plan(self._done_planning(planned, self._result_of_plan(planned)), self._ti)
+                return sealed_plan(self._done_planning(planned, self._result_of_plan(planned)), context["ti"])
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)

@@ -62,7 +62,8 @@ public final class ComputedRows implements FlatMapFunction {
     /** Also checked exceptions, which Scala throws unannounced. */
     private static RuntimeException fail(Throwable error) {
         ConsumerRecord record = RecordHandoff.last();
-        String name = record == null ? null : record.topic() + "[" + record.partition() + "]@" + record.offset();
+        String name = record == null
+            ? null : RecordCursor.nameOf(record.topic(), record.partition(), record.offset());
         String shown = name == null ? "a record" : "record " + name;
         if (error instanceof StackOverflowError) {
             // Spark would end the executor for it, and with it other tasks.

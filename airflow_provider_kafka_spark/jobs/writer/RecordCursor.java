@@ -80,6 +80,10 @@ class RecordCursor {
 
     /** Such as {@code orders[0]@123}. */
     final String name() {
+        return nameOf(topic, partition, offset);
+    }
+
+    static String nameOf(String topic, int partition, long offset) {
         return topic + "[" + partition + "]@" + offset;
     }
 }

@@ -197,7 +197,7 @@ abstract class Sink {
             throw failure(WriteFailure.NOT_ACKNOWLEDGED, "", error);
         }
         throw WriteFailure.ofRecord(
-            piece.topic + "[" + piece.partition + "]@" + record.offset, record.bytes, record.targetTopic, error
+            RecordCursor.nameOf(piece.topic, piece.partition, record.offset), record.bytes, record.targetTopic, error
         );
     }
 
