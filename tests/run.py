@@ -41,8 +41,9 @@ def main(argv: Sequence[str]) -> int:
         return 2
     processes = os.environ.get("PROCESSES", "")
     side_by_side = [f"--numprocesses={processes}", "--dist=loadgroup", "--no-loadscope-reorder"] if processes else []
-    # As by Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # As by Ctrl-C, which a shell lets those ignore that run in its background, and with them all processes of the tests.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     code, failures = _pytest([*side_by_side, "-m", EXPRESSIONS[argv[0]], *argv[1:]])
     if code != _TESTS_FAILED or not failures:
         return code

@@ -26,10 +26,10 @@ markers =
     kubernetes: needs a service
     fault: of the long ring
 """
-#: A shell starts what runs in the background with SIGINT ignored, and so is this process's child then.
-_RUN = """
+#: A shell starts what runs in the background with SIGINT ignored.
+_IN_BACKGROUND = """
 import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 runpy.run_module("tests.run", run_name="__main__", alter_sys=True)
 """
 _FAILS_ONCE = """
@@ -117,22 +117,28 @@ def test_hangs():
 
 
 def test_an_interrupted_run_ends_its_tests(tmp_path: Path) -> None:
-    """And those clean up."""
+    """And those clean up; no process goes on with the next test."""
     (tmp_path / "pytest.ini").write_text(_CONFIGURATION)
     (tmp_path / "test_it.py").write_text(
         """
-import time, pathlib
+import time, pathlib, pytest
+pytestmark = pytest.mark.xdist_group("of one")
 def test_waits():
     pathlib.Path("started").touch()
     try:
         time.sleep(60)
     finally:
         pathlib.Path("cleaned").touch()
+def test_next():
+    pathlib.Path("gone on").touch()
 """
     )
-    process = subprocess.Popen([sys.executable, "-c", _RUN, QUICK_RING], cwd=tmp_path, env=_environment())
+    process = subprocess.Popen(
+        [sys.executable, "-c", _IN_BACKGROUND, QUICK_RING], cwd=tmp_path, env=_environment(PROCESSES="2")
+    )
     until((tmp_path / "started").exists)
     process.terminate()
 
     assert process.wait(60) == 130
     assert (tmp_path / "cleaned").exists()
+    assert not (tmp_path / "gone on").exists()
