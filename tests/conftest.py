@@ -144,7 +144,12 @@ def closed_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-@pytest.fixture(scope="session")
+def _as_long_as_wanted(fixture_name: str, config: pytest.Config) -> Any:  # noqa: ARG001 - pytest's
+    """The scope of a service that one module of the whole ring uses: a cluster costs something also while it idles."""
+    return "module" if config.getoption("markexpr") == EXPRESSIONS[WHOLE_RING] else "session"
+
+
+@pytest.fixture(scope=_as_long_as_wanted)
 def yarn_cluster() -> Iterator[YarnCluster]:
     """The YARN cluster of this test session, with one node."""
     with YarnCluster() as cluster:

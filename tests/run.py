@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         return 2
     processes = os.environ.get("PROCESSES", "")
     side_by_side = [f"--numprocesses={processes}", "--dist=loadgroup", "--no-loadscope-reorder"] if processes else []
-    # As by Ctrl-C, which a shell lets those ignore that run in its background, and with them all processes of the tests.
+    # As by Ctrl-C, which a shell makes those ignore that run in its background, and with them what they start.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     code, failures = _pytest([*side_by_side, "-m", EXPRESSIONS[argv[0]], *argv[1:]])

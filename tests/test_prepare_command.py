@@ -267,12 +267,13 @@ def test_a_failure_is_one_line_with_a_name(
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "driver"),
     [
         (signal.SIGTERM, "writer_compilation.py"),
-        pytest.param(signal.SIGTERM, "class_loading.py", marks=pytest.mark.long),
-        pytest.param(signal.SIGINT, "class_loading.py", marks=pytest.mark.long),
+        (signal.SIGTERM, "class_loading.py"),
+        (signal.SIGINT, "class_loading.py"),
     ],
 )
 def test_a_stop_leaves_no_process_and_no_file(

@@ -236,6 +236,7 @@ with DAG("replay", schedule=None):
 """
 
 
+@pytest.mark.long
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, topic: TopicFactory) -> None:

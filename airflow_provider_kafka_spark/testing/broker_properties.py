@@ -169,6 +169,8 @@ def server_properties(
         "log.cleaner.backoff.ms": "200",
         "delegation.token.secret.key": "for-tests-only",
         "controlled.shutdown.enable": "false",
+        # Twice a second the controller would write a record for nothing: half of what an idle broker costs.
+        "metadata.max.idle.interval.ms": "0",
     }
     for listener in security.listeners():
         if listener.startswith("SASL_"):
@@ -204,6 +206,7 @@ def cluster_properties(controller_ports: Mapping[int, int]) -> dict[str, str]:
         **_internal_topics(partitions=3, replication=3, min_in_sync=2),
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
+        "metadata.max.idle.interval.ms": "500",
         "controlled.shutdown.enable": "true",
         # The default is half of a small heap.
         "log.cleaner.dedupe.buffer.size": "8388608",

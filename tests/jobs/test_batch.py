@@ -47,7 +47,7 @@ def content(record: Record) -> tuple[object, ...]:
     "expressions",
     [
         pytest.param({}, id="without-sql"),
-        pytest.param({"where": "offset >= 0"}, id="by-sql"),
+        pytest.param({"where": "offset >= 0"}, id="by-sql", marks=pytest.mark.long),
         pytest.param({"where": "coalesce(size(Headers), 0) >= 0", "columns": {"key": "key"}}, id="naming-headers"),
         pytest.param({"columns": {"headers": "headers", "value": "value"}}, id="by-sql-that-makes-headers"),
     ],

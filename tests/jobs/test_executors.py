@@ -1,4 +1,4 @@
-"""Spark tasks on executors, which are processes of their own."""
+"""Spark tasks on executors, which are processes of their own. The short rings kill one of them, among the faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.jobs.executors import Executors
 from tests.jobs.runs import SLOW, copy_request, numbered, values
 from tests.waiting import until_quiet
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

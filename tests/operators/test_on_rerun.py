@@ -254,7 +254,9 @@ def test_a_stream_takes_no_other_way(tmp_path: Any) -> None:
         execute(Stream(task_id="task", **given))
 
 
-@pytest.mark.parametrize("others", [("green",), ("lost", "green")], ids=" then ".join)
+@pytest.mark.parametrize(
+    "others", [pytest.param(("green",), marks=pytest.mark.long), ("lost", "green")], ids=" then ".join
+)
 def test_what_a_failed_plan_has_left_is_found_after_other_plans(new_task: NewTask, others: tuple[str, ...]) -> None:
     """Also in a partition that the plans between have nothing of; and the announced ranges have all of it."""
     records = [*numbered(0, 4), large(), *numbered(4, 8)]
@@ -301,7 +303,7 @@ def test_what_an_api_user_has_stored_moves_no_record(
     assert "was not stored by this task instance" in caplog.text
 
 
-@pytest.mark.parametrize("kept", ["begun", "delivered"])
+@pytest.mark.parametrize("kept", [pytest.param("begun", marks=pytest.mark.long), "delivered"])
 def test_an_older_state_of_the_task_is_no_memory(task: Task, kept: str) -> None:
     """It has a right MAC. The mark at the brokers is of a later submission, so it is forgotten, and nothing doubled."""
     task.die_at("_plan", act=task.run)
@@ -327,7 +329,9 @@ def test_a_try_that_a_trigger_resumes_needs_its_state(task: Task) -> None:
         operator.resume(task_context(ti=Try()), {"status": "ended"})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("plans", ["ab then b", "a then b", "a then b then a"])
+@pytest.mark.parametrize(
+    "plans", ["a then b then a", *(pytest.param(p, marks=pytest.mark.long) for p in ("ab then b", "a then b"))]
+)
 def test_a_target_that_only_a_failed_plan_has_is_searched(new_task: NewTask, topic: TopicFactory, plans: str) -> None:
     """Each plan but the last has some of two topics, which go to targets of their own; the first one fails."""
     task = new_task(CopyTask, 2, 2, [*numbered(0, 8), large()])

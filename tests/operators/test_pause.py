@@ -72,7 +72,7 @@ def scene(new_task: NewTask) -> Iterator[Scene]:
 @pytest.mark.parametrize(
     ("kind", "how"),
     [
-        pytest.param(Stream, {"max_offsets_per_trigger": 5_000}, id="stream"),
+        pytest.param(Stream, {"max_offsets_per_trigger": 5_000}, id="stream", marks=pytest.mark.long),
         pytest.param(
             Batch,
             {"max_records_per_partition": 100, "preserve_order": False, "delivery": "at_least_once"},

@@ -8,13 +8,15 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
-from tests.operators.copy_task import KINDS, NewTask, large
+from tests.operators.copy_task import KINDS, Batch, NewTask, Replay, Stream, covering, large
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-@pytest.mark.parametrize("provenance", ["headers", "segments"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "provenance"),
+    covering([(Batch, "headers"), (Replay, "segments"), (Stream, "segments")], KINDS, ("headers", "segments")),
+)
 def test_what_a_strict_try_delivered_counts(new_task: NewTask, kind: type, provenance: str) -> None:
     """A try is stopped in the middle, records age out that it has delivered, and the loss is permitted."""
     records = [Record(value=b"%d" % i) for i in range(20)]

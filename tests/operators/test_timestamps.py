@@ -40,7 +40,14 @@ def test_a_target_that_would_not_keep_them(kafka: KafkaBroker, new_task: NewTask
     assert all((r.timestamp or 0) >= now for r in copies)
 
 
-@pytest.mark.parametrize("how", [{}, {"where": "value is not null"}, {"provenance": None}], ids=["", "sql", "batches"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({}, id="", marks=pytest.mark.long),
+        pytest.param({"where": "value is not null"}, id="sql"),
+        pytest.param({"provenance": None}, id="batches"),
+    ],
+)
 def test_records_from_outside_of_a_window_are_counted_and_copied(
     kafka: KafkaBroker, topic: TopicFactory, new_task: NewTask, how: dict[str, Any]
 ) -> None:

@@ -143,7 +143,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kin
     return request.param
 
 
-@_kinds("late-ones", "in-the-future", "equal", "some-deleted", "compacted", "without-any-order")
+@_kinds("late-ones", "some-deleted", "without-any-order")
 def test_every_record_is_in_exactly_one_window(
     kafka: KafkaBroker, topic: TopicFactory, request: pytest.FixtureRequest, kind: Kind
 ) -> None:
@@ -172,7 +172,7 @@ def test_every_record_is_in_exactly_one_window(
         assert {record: found[record] for record in there} == dict.fromkeys(there, 1)
 
 
-@_kinds("late-ones", "in-the-future", "some-deleted", "without-any-order")
+@_kinds("in-the-future", "some-deleted")
 def test_a_sensor_is_met_by_records_that_are_there(
     kafka: KafkaBroker, topic: TopicFactory, request: pytest.FixtureRequest, kind: Kind
 ) -> None:

@@ -716,7 +716,7 @@ k8s
 local
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
 local-cluster[
-  tests/jobs/test_executors.py::test_pieces_of_one_partition_on_two_executors
+  tests/faults/test_killed.py::test_a_process_is_killed
 spark://
   tests/standalone/test_client_mode.py::test_both_logins_are_tokens
 yarn

@@ -211,7 +211,7 @@ def stalling(spark: SparkSession, kafka_broker: KafkaBroker, second_broker: Kafk
         process.send_signal(signal.SIGCONT)
 
 
-@pytest.mark.parametrize("reader", ["records", "rows"])
+@pytest.mark.parametrize("reader", ["records", pytest.param("rows", marks=pytest.mark.long)])
 def test_a_source_that_stalls_keeps_no_transaction_open(
     stalling: tuple[WriterJob, psutil.Process], spark: SparkSession, reader: str
 ) -> None:
