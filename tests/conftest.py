@@ -144,7 +144,7 @@ def closed_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-def _as_long_as_wanted(fixture_name: str, config: pytest.Config) -> Any:  # noqa: ARG001 - pytest's
+def _as_long_as_wanted(fixture_name: str, config: pytest.Config) -> Any:
     """The scope of a service that one module of the whole ring uses: a cluster costs something also while it idles."""
     return "module" if config.getoption("markexpr") == EXPRESSIONS[WHOLE_RING] else "session"
 
