@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.codec import decode, encode
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.declaration import BOUNDED, COMMON, Decides, names
 from airflow_provider_kafka_spark.core.errors import (
     InvalidInputError,
     KafkaSparkError,
@@ -25,20 +25,8 @@ from airflow_provider_kafka_spark.core.resolve import MissingRange
 from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 
 ORIGIN_VERSION = 2
-#: Of the operator that plans, beside those of ``CopyParameters``: they too decide what is done, or how.
-LAYOUT = (
-    "allow_same_topic",
-    "create_target_topics",
-    "new_topic_partitions",
-    "on_refused_config",
-    "fail_on_data_loss",
-    "preserve_order",
-    "max_records_per_partition",
-    "max_records_per_second",
-    "max_bytes_per_second",
-    "pause_while_lag",
-    "max_pause",
-)
+#: What a plan fixes.
+_FIXED = frozenset(names((*COMMON, *BOUNDED), Decides.COPY, Decides.LAYOUT))
 #: Of a result, and of stored parameters.
 _KEY = "plan"
 #: Of what a result has at that key.
@@ -65,14 +53,13 @@ class PlanOrigin:
 
     def __post_init__(self) -> None:
         # Others may write XComs: nothing but these parameters is taken from one.
-        names = {f.name for f in fields(CopyParameters) if f.name != "records"} | set(LAYOUT)
-        if self.parameters.keys() != names or len(self.window) != 2:
-            wrong = sorted(self.parameters.keys() ^ names)
+        if self.parameters.keys() != _FIXED or len(self.window) != 2:
+            wrong = sorted(self.parameters.keys() ^ _FIXED)
             raise ProtocolError(f"A plan must have the parameters of a copy, and no others; got {shortened(wrong)}.")
 
     @classmethod
     def of(cls, planned: PlannedCopy, layout: Mapping[str, Any]) -> PlanOrigin:
-        """:param layout: the parameters named in :data:`LAYOUT`."""
+        """:param layout: the parameters that decide the layout."""
         parameters, plan, transform = planned.parameters.by_name(), planned.plan, planned.transform
         copied = {name: parameters[name] for name in parameters if name not in planned.parameters.records}
         return cls(

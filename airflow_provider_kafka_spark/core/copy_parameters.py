@@ -100,23 +100,13 @@ class CopyParameters:
         :param start_ms: drop records with an older timestamp.
         :param end_ms: drop records with this timestamp or a later one.
         """
+        same = {f.name: getattr(self, f.name) for f in fields(Transform) if hasattr(self, f.name)}
         return Transform(
-            where=self.where,
-            columns=self.columns,
             topic=self.target_topic,
             topic_expr=self.target_topic_expr,
-            topic_map=self.topic_map,
-            keys=self.keys,
-            headers=self.headers,
-            reject_when=self.reject_when,
-            dead_letter_topic=self.dead_letter_topic,
-            schema_id_map=self.schema_id_map,
-            preserve_partition=self.preserve_partition,
-            include_headers=self.include_headers,
-            provenance=self.provenance,
-            preserve_timestamps=self.preserve_timestamps,
             window_start_ms=start_ms,
             window_end_ms=end_ms,
+            **same,
         )
 
     def by_name(self) -> dict[str, Any]:

@@ -68,11 +68,6 @@ def given_flag(value: Any, name: str) -> Any:
     return value if is_template(value) else flag(value, name)
 
 
-def given_integer(value: Any, name: str) -> Any:
-    """As :func:`given_flag`, for an integer of at least 1, or None."""
-    return value if is_template(value) else optional_integer(value, name)
-
-
 def optional_integer(value: object, name: str) -> int | None:
     """An integer of at least 1 as it was given, or as a template rendered it; None for None and for blank text.
 
@@ -125,18 +120,12 @@ def _json_of(text: str, name: str) -> Any:
         ) from error
 
 
-def parse_provenance(value: object, headers: object = None) -> str | None:
+def parse_provenance(value: object) -> str | None:
     """How a copy says where its records came from: ``headers``, ``segments`` or None, which may be text.
 
-    :param headers: the old ``provenance_headers``, true or false; None if it was not given.
-    :raises OptionError: if it is none of these, or if both are given.
+    :raises OptionError: if it is none of these.
     """
-    headers = text_or_none(headers)
     found = text_or_none(value)
-    if headers is not None:
-        if found != "headers":
-            raise OptionError("provenance_headers is the old spelling of provenance; pass only provenance.")
-        return "headers" if flag(headers, "provenance_headers") else None
     if found not in ("headers", "segments", None):
         raise OptionError(f"provenance must be 'headers', 'segments' or None; got {value!r}.")
     return None if found is None else str(found)

@@ -17,6 +17,16 @@ from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.bounds import Bound
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.declaration import (
+    COMMON,
+    STREAM,
+    Decides,
+    Declared,
+    names,
+    read,
+    read_in_dag,
+    renderers,
+)
 from airflow_provider_kafka_spark.core.errors import (
     CheckpointError,
     JobReportMissingError,
@@ -26,7 +36,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY, check_group_id, given_integer
+from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest
@@ -98,26 +108,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        "topics",
-        "topic_pattern",
-        "assign",
-        "checkpoint_location",
-        "starting_offsets",
-        "max_offsets_per_trigger",
-        "commit_group_id",
-        "reset_checkpoint_to",
-        *KafkaToKafkaOperator.template_fields,
-    )
+    _declared: ClassVar[Sequence[Declared]] = (*COMMON, *STREAM)
+    template_fields: Sequence[str] = (*names(STREAM), *KafkaToKafkaOperator.template_fields)
+    template_fields_renderers = renderers(_declared)
     _is_stream: ClassVar[bool] = True
-    _optional_texts: ClassVar[tuple[str, ...]] = (
-        *KafkaToKafkaOperator._optional_texts,
-        "topic_pattern",
-        "commit_group_id",
-    )
-    _mappings: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._mappings, "assign")
-    _lists: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._lists, "topics")
-    _integers: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._integers, "max_offsets_per_trigger")
 
     def __init__(
         self,
@@ -138,9 +132,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self.topic_pattern = topic_pattern
         self.assign = assign
         self.starting_offsets = starting_offsets
-        self.max_offsets_per_trigger = given_integer(max_offsets_per_trigger, "max_offsets_per_trigger")
+        self.max_offsets_per_trigger = max_offsets_per_trigger
         self.commit_group_id = commit_group_id
         self.reset_checkpoint_to = reset_checkpoint_to
+        read_in_dag(STREAM, self)
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
@@ -200,13 +195,12 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 ("reset_checkpoint_to", self.reset_checkpoint_to),
             )
         )
-        if self.commit_group_id is not None:
-            check_group_id(self.commit_group_id, "commit_group_id")
+        given = read(STREAM, self, Decides.RECORDS)
         return {
-            **Selection(self.topics, self.topic_pattern, self.assign).to_json(),
+            **Selection(given["topics"], given["topic_pattern"], given["assign"]).to_json(),
             "checkpoint_location": CheckpointFolder(self.checkpoint_location).location,
             "starting_offsets": starting,
-            "commit_group_id": self.commit_group_id,
+            "commit_group_id": given["commit_group_id"],
             "reset_checkpoint_to": reset,
         }
 

@@ -21,9 +21,9 @@ from airflow_provider_kafka_spark.core.bounds import (
 )
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.declaration import BATCH, Decides, Declared, names, read, read_in_dag
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import flag, given_flag
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.resolve import (
     ReadRules,
@@ -65,30 +65,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        "topics",
-        "topic_pattern",
-        "assign",
-        "starting_offsets",
-        "ending_offsets",
-        "starting_timestamp",
-        "ending_timestamp",
-        "exact_window",
-        *BoundedCopyOperator.template_fields,
-    )
-
-    _selecting = (
-        "topics",
-        "topic_pattern",
-        "assign",
-        "starting_offsets",
-        "ending_offsets",
-        "exact_window",
-        *_TIMESTAMPS,
-    )
-    _optional_texts: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._optional_texts, "topic_pattern")
-    _mappings: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._mappings, "assign")
-    _lists: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._lists, "topics")
+    _declared: ClassVar[Sequence[Declared]] = (*BoundedCopyOperator._declared, *BATCH)
+    template_fields: Sequence[str] = (*names(BATCH), *BoundedCopyOperator.template_fields)
 
     def __init__(
         self,
@@ -111,23 +89,24 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         self.ending_offsets = ending_offsets
         self.starting_timestamp = starting_timestamp
         self.ending_timestamp = ending_timestamp
-        self.exact_window = None if exact_window is None else given_flag(exact_window, "exact_window")
+        self.exact_window = exact_window
+        read_in_dag(BATCH, self)
         #: Those that were given; a template that renders one to nothing must not remove the bound.
         self._bounded = frozenset(name for name in _TIMESTAMPS if getattr(self, name) is not None)
 
     def _selection(self) -> dict[str, Any]:
-        self.exact_window = None if self.exact_window is None else flag(self.exact_window, "exact_window")
+        given = read(BATCH, self, Decides.RECORDS)
         start = parse_any_start(self.starting_offsets, "start")
         window = self._time_window(start)
-        if self.exact_window and window == TimeWindow(None, None):
+        if given["exact_window"] and window == TimeWindow(None, None):
             raise BoundError("exact_window=True needs starting_timestamp, ending_timestamp, or both; got neither.")
         return {
-            **Selection(self.topics, self.topic_pattern, self.assign).to_json(),
+            **Selection(given["topics"], given["topic_pattern"], given["assign"]).to_json(),
             "starting_offsets": "earliest" if _moment_of(start) is not None else start.to_json(),
             "ending_offsets": parse_bound(self.ending_offsets, "end").to_json(),
             "starting_timestamp": window.start_ms,
             "ending_timestamp": window.end_ms,
-            "exact_window": self.exact_window,
+            "exact_window": given["exact_window"],
         }
 
     def _time_window(self, start: Bound | GroupStart) -> TimeWindow:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,10 +16,19 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
-from airflow_provider_kafka_spark.core.approved_plan import LAYOUT, ApprovedPlan, PlanOrigin
+from airflow_provider_kafka_spark.core.approved_plan import ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.codec import decode
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.declaration import (
+    BOUNDED,
+    COMMON,
+    Decides,
+    Declared,
+    names,
+    read_in_dag,
+    renderers,
+)
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
     DeliveryError,
@@ -34,19 +44,12 @@ from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import (
     MISSING_ONLY,
-    flag,
-    given_flag,
-    given_integer,
-    list_of,
-    mapping_of,
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, RemoteJob, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
-from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
-from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.shown_text import markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
@@ -67,6 +70,7 @@ from airflow_provider_kafka_spark.submission.progress_file import followed_progr
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_LAYOUT = names((*COMMON, *BOUNDED), Decides.LAYOUT)
 #: Of the stored parameters of a replay.
 KNOWN_TOPICS = "known_topics"
 _RERUN = (
@@ -91,17 +95,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        "plan",
-        "max_records_per_partition",
-        "preserve_order",
-        *KafkaToKafkaOperator.template_fields,
-    )
-    template_fields_renderers = {**KafkaToKafkaOperator.template_fields_renderers, "plan": "json"}  # noqa: RUF012 - Airflow's
-    #: The parameters that say which records are read, in place of which ``plan`` may be given.
-    _selecting: ClassVar[tuple[str, ...]] = ()
-    _flags: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._flags, "preserve_order")
-    _integers: ClassVar[tuple[str, ...]] = (*KafkaToKafkaOperator._integers, "max_records_per_partition")
+    _declared: ClassVar[Sequence[Declared]] = (*COMMON, *BOUNDED)
+    template_fields: Sequence[str] = (*names(BOUNDED), *KafkaToKafkaOperator.template_fields)
+    template_fields_renderers = renderers(_declared)
 
     def __init__(
         self,
@@ -116,12 +112,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self._approved: ApprovedPlan | None = None
         #: The running task instance.
         self._ti: Any = None
-        self.max_records_per_partition = given_integer(max_records_per_partition, "max_records_per_partition")
-        self.preserve_order = given_flag(preserve_order, "preserve_order")
+        self.max_records_per_partition = max_records_per_partition
+        self.preserve_order = preserve_order
+        read_in_dag(BOUNDED, self)
 
     @abstractmethod
     def _selection(self) -> dict[str, Any]:
-        """The parameters of :attr:`_selecting`, as plain JSON with one form for each meaning.
+        """The parameters that say which records are read, as plain JSON with one form for each meaning.
 
         :raises KafkaSparkError: if one is malformed.
         """
@@ -268,36 +265,31 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
         :raises InvalidInputError: if others were given here.
         """
-        defaults = _defaults_of(type(self))
-        selecting = [name for name in self._selecting if getattr(self, name) != defaults[name]]
+        defaults, declared = _defaults_of(type(self)), {p.name: p for p in self._declared}
+        selecting = [
+            p.name
+            for p in self._declared
+            if p.decides is Decides.RECORDS and p.read(getattr(self, p.name)) != p.read(defaults[p.name])
+        ]
         if selecting:
             raise InvalidInputError(
                 f"plan says which records are copied; {', '.join(selecting)} must not be given with it. Leave one of "
                 "the two out."
             )
-        given = {name: getattr(self, name) for name in approved.origin.parameters if name in defaults}
-        readers: dict[str, Callable[[Any, str], Any]] = {
-            **dict.fromkeys((*self._flags, *self._stored_flags), flag),
-            **dict.fromkeys(self._mappings, _texts_of),
-            **dict.fromkeys(self._optional_texts, lambda value, _: text_or_none(value)),
+        given, otherwise = (
             # As JSON has them.
-            "keys": _keys_of,
-            "headers": _headers_of,
-            "schema_id_map": _schema_ids_of,
-        }
-        for name in given:
-            if name in readers:
-                given[name] = readers[name](given[name], name)
-        for name, value in approved.adopted(given, defaults).items():
-            # An empty mapping is what one became that was not given.
-            setattr(self, name, defaults[name] if value == {} and name in self._mappings else value)
+            {name: json.loads(json.dumps(declared[name].read(value(name)))) for name in approved.origin.parameters}
+            for value in (partial(getattr, self), defaults.__getitem__)
+        )
+        for name, value in approved.adopted(given, otherwise).items():
+            setattr(self, name, value)
         self._approved = approved
 
     def _records(self) -> dict[str, Any]:
         return self._selection() if self._approved is None else self._approved.to_records()
 
     def _result_of_plan(self, planned: PlannedCopy) -> dict[str, Any]:
-        origin = PlanOrigin.of(planned, {name: getattr(self, name) for name in LAYOUT})
+        origin = PlanOrigin.of(planned, {name: getattr(self, name) for name in _LAYOUT})
         result = result_of_plan(planned.plan, planned.run_id, planned.transform, planned.pace)
         pace = "none" if planned.pace is None else planned.pace.describe(planned.plan.planned_records)
         parts = [
@@ -319,7 +311,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         approved = ApprovedPlan.from_records(parameters.records)
         if approved is not None:
             # Those that CopyParameters does not have, also for a retry.
-            for name in LAYOUT:
+            for name in _LAYOUT:
                 setattr(self, name, approved.origin.parameters[name])
             self._read_rendered()
         if self.max_records_per_partition is not None and self.preserve_order:
@@ -596,27 +588,6 @@ def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges,
     cluster = attempt.source.state(topics, operation="READ")
     check_topics(attempt.source, topics, "READ")
     return resolve_replay(ranges, cluster, rules, known), cluster
-
-
-def _keys_of(value: Any, name: str) -> Any:
-    keys = check_keys(list_of(value, name))
-    return None if keys is None else list(keys)
-
-
-def _headers_of(value: Any, name: str) -> Any:
-    headers = mapping_of(value, name)
-    return None if headers is None else {header: list(wanted) for header, wanted in check_headers(headers).items()}
-
-
-def _schema_ids_of(value: Any, name: str) -> Any:
-    ids = mapping_of(value, name)
-    return None if ids is None else check_schema_id_map(ids)
-
-
-def _texts_of(value: Any, name: str) -> Any:
-    """A mapping of texts, as checked parameters are."""
-    read = mapping_of(value, name)
-    return {key: str(item) for key, item in read.items()} if isinstance(read, dict) else read
 
 
 def _defaults_of(kind: type) -> dict[str, Any]:

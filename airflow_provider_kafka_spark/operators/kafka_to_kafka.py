@@ -4,20 +4,28 @@ delivery.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.exceptions import AirflowProviderDeprecationWarning
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.batch_path import check_segments, describe, reasons_against
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.dead_letters import check_dead_letters
+from airflow_provider_kafka_spark.core.declaration import (
+    COMMON,
+    TEXT,
+    Decides,
+    Declared,
+    names,
+    read,
+    read_in_dag,
+    renderers,
+)
 from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
 from airflow_provider_kafka_spark.core.expressions import check_size, unknown_function, unknown_functions
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
@@ -25,34 +33,18 @@ from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobSt
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.new_topics import FAIL
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.options import check_client_classes, check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.options import check_client_classes
 from airflow_provider_kafka_spark.core.parameters import (
     EXACTLY_ONCE,
     MISSING_ONLY,
-    check_delivery_mode,
-    check_on_empty,
-    check_on_rerun,
-    check_seconds,
-    flag,
-    given_flag,
-    given_integer,
-    is_read_committed,
-    list_of,
-    mapping_of,
-    milliseconds,
-    optional_integer,
-    parse_provenance,
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobReport, Pace, Transform
-from airflow_provider_kafka_spark.core.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
-from airflow_provider_kafka_spark.core.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.spark_functions import NEWEST_SPARK
-from airflow_provider_kafka_spark.core.topic_map import check_topic_map
 from airflow_provider_kafka_spark.core.verification import totals
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
@@ -81,11 +73,6 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
-
-_COLUMNS = ("key", "value", "headers", "partition")
-_FLAGS = ("allow_same_topic", "allow_duplicates", "create_target_topics", "fail_on_data_loss", "plan_only")
-_STORED_FLAGS = ("preserve_partition", "preserve_timestamps", "include_headers")
-_SECONDS = ("kafka_timeout", "progress_seconds")
 
 
 class KafkaToKafkaOperator(DeferrableOperator):
@@ -132,7 +119,6 @@ class KafkaToKafkaOperator(DeferrableOperator):
     :param provenance: ``"headers"`` adds a header ``x-kafka-spark-source`` to each record:
         ``run_id|topic|partition|offset|timestamp in ms``. ``"segments"`` changes no record: the result maps offsets of
         the source to offsets of the target. None does neither. (templated)
-    :param provenance_headers: deprecated: True is ``provenance="headers"``, False is ``provenance=None``. (templated)
     :param delivery: ``exactly_once``: consumers that read committed see each record once, even after kills; needs
         transactions on the target's brokers. ``at_least_once`` if brokers or permissions do not allow them: a retry
         writes only what is missing, and duplicates are searched for when Spark has run a task again. (templated)
@@ -171,86 +157,13 @@ class KafkaToKafkaOperator(DeferrableOperator):
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.DeferrableOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        "source_conn_id",
-        "target_conn_id",
-        "target_topic",
-        "topic_map",
-        "target_topic_expr",
-        "where",
-        "keys",
-        "headers",
-        "reject_when",
-        "dead_letter_topic",
-        "columns",
-        "schema_id_map",
-        "source_options",
-        "sink_options",
-        "delivery",
-        "isolation_level",
-        "max_planned_records",
-        "max_records_per_second",
-        "max_bytes_per_second",
-        "pause_while_lag",
-        "max_pause",
-        "new_topic_partitions",
-        "on_refused_config",
-        "provenance",
-        "provenance_headers",
-        "on_empty",
-        "on_rerun",
-        "use_delegation_token",
-        "min_token_lifetime",
-        *_FLAGS,
-        *_STORED_FLAGS,
-        *_SECONDS,
-        *DeferrableOperator.template_fields,
-    )
-    template_fields_renderers = {  # noqa: RUF012 - Airflow's
-        "where": "sql",
-        "reject_when": "sql",
-        "keys": "json",
-        "headers": "json",
-        "columns": "json",
-        "schema_id_map": "json",
-        "pause_while_lag": "json",
-        "topic_map": "json",
-        "source_options": "json",
-        "sink_options": "json",
-    }
+    #: Those of this class, and of subclasses all.
+    _declared: ClassVar[Sequence[Declared]] = COMMON
+    template_fields: Sequence[str] = (*names(COMMON), *DeferrableOperator.template_fields)
+    template_fields_renderers = renderers(COMMON)
     ui_color = "#f5e3d0"
     #: A stream has other options than a batch.
     _is_stream: ClassVar[bool] = False
-    #: Parameters that are true or false; a template renders them to text.
-    _flags: ClassVar[tuple[str, ...]] = _FLAGS
-    #: Those of them that a retry takes from the run's first try.
-    _stored_flags: ClassVar[tuple[str, ...]] = _STORED_FLAGS
-    #: Parameters that are None if their text is blank, and those that are JSON if they are text.
-    _optional_texts: ClassVar[tuple[str, ...]] = (
-        "target_conn_id",
-        "target_topic",
-        "target_topic_expr",
-        "where",
-        "reject_when",
-        "dead_letter_topic",
-    )
-    _mappings: ClassVar[tuple[str, ...]] = (
-        "columns",
-        "headers",
-        "schema_id_map",
-        "topic_map",
-        "source_options",
-        "sink_options",
-    )
-    #: Parameters that are a list, for which a form may give names with commas.
-    _lists: ClassVar[tuple[str, ...]] = ("keys",)
-    #: Parameters that are an integer of at least 1, or None.
-    _integers: ClassVar[tuple[str, ...]] = (
-        "max_planned_records",
-        "max_records_per_second",
-        "max_bytes_per_second",
-        "new_topic_partitions",
-    )
 
     def __init__(
         self,
@@ -275,7 +188,6 @@ class KafkaToKafkaOperator(DeferrableOperator):
         preserve_timestamps: bool = True,
         include_headers: bool = True,
         provenance: str | None = "headers",
-        provenance_headers: bool | str | None = None,
         delivery: str = EXACTLY_ONCE,
         allow_duplicates: bool = False,
         isolation_level: str = "read_committed",
@@ -304,10 +216,10 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self.target_topic = target_topic
         self.topic_map = topic_map
         self.target_topic_expr = target_topic_expr
-        self.create_target_topics = given_flag(create_target_topics, "create_target_topics")
-        self.new_topic_partitions = given_integer(new_topic_partitions, "new_topic_partitions")
+        self.create_target_topics = create_target_topics
+        self.new_topic_partitions = new_topic_partitions
         self.on_refused_config = on_refused_config
-        self.allow_same_topic = given_flag(allow_same_topic, "allow_same_topic")
+        self.allow_same_topic = allow_same_topic
         self.where = where
         self.keys = keys
         self.headers = headers
@@ -315,27 +227,20 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self.dead_letter_topic = dead_letter_topic
         self.columns = columns
         self.schema_id_map = schema_id_map
-        self.preserve_partition = given_flag(preserve_partition, "preserve_partition")
-        self.preserve_timestamps = given_flag(preserve_timestamps, "preserve_timestamps")
-        self.include_headers = given_flag(include_headers, "include_headers")
+        self.preserve_partition = preserve_partition
+        self.preserve_timestamps = preserve_timestamps
+        self.include_headers = include_headers
         self.provenance = provenance
-        self.provenance_headers = provenance_headers
-        if provenance_headers is not None:
-            warnings.warn(
-                "provenance_headers is deprecated; use provenance='headers' for True, and provenance=None for False.",
-                AirflowProviderDeprecationWarning,
-                stacklevel=2,
-            )
         self.delivery = delivery
-        self.allow_duplicates = given_flag(allow_duplicates, "allow_duplicates")
+        self.allow_duplicates = allow_duplicates
         self.isolation_level = isolation_level
-        self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
+        self.fail_on_data_loss = fail_on_data_loss
         self.source_options = source_options
         self.sink_options = sink_options
-        self.plan_only = given_flag(plan_only, "plan_only")
-        self.max_planned_records = given_integer(max_planned_records, "max_planned_records")
-        self.max_records_per_second = given_integer(max_records_per_second, "max_records_per_second")
-        self.max_bytes_per_second = given_integer(max_bytes_per_second, "max_bytes_per_second")
+        self.plan_only = plan_only
+        self.max_planned_records = max_planned_records
+        self.max_records_per_second = max_records_per_second
+        self.max_bytes_per_second = max_bytes_per_second
         self.pause_while_lag = pause_while_lag
         self.max_pause = max_pause
         self.on_empty = on_empty
@@ -344,6 +249,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
+        read_in_dag(COMMON, self)
         self._tokens = DelegationTokenPolicy()
         #: Whether an earlier try has submitted a job, and the task was not cleared since.
         self._is_resumed = False
@@ -421,70 +327,27 @@ class KafkaToKafkaOperator(DeferrableOperator):
         return parameters
 
     def _read_rendered(self) -> None:
-        """Read what a template has rendered to text, of what each try takes as it is now.
+        """Read what each try takes as it is now, as a template has rendered it.
 
         :raises InvalidInputError: if one is malformed.
         """
-        for name in self._flags:
-            setattr(self, name, flag(getattr(self, name), name))
-        for name in self._integers:
-            setattr(self, name, optional_integer(getattr(self, name), name))
-        for name in _SECONDS:
-            setattr(self, name, check_seconds(getattr(self, name), name))
-        self.max_pause = milliseconds(self.max_pause, "max_pause") / 1000
-        pause = parse_pause(self.pause_while_lag, self.max_pause)
-        self.pause_while_lag = None if pause is None else {"group_id": pause.group_id, "max_lag": pause.max_lag}
-        check_on_empty(self.on_empty)
-        check_on_rerun(self.on_rerun)
+        for name, value in read(self._declared, self, Decides.LAYOUT, Decides.TRY).items():
+            setattr(self, name, value)
 
     def _parsed(self) -> CopyParameters:
         """The parameters of this try, checked."""
-        for name in self._stored_flags:
-            setattr(self, name, flag(getattr(self, name), name))
-        for name in self._optional_texts:
-            self._read_optional_text(name)
-        for name in self._mappings:
-            setattr(self, name, mapping_of(getattr(self, name), name))
-        for name in self._lists:
-            setattr(self, name, list_of(getattr(self, name), name))
-        self._check_texts()
-        check_delivery_mode(self.delivery)
-        is_read_committed(self.isolation_level)
-        self.provenance = parse_provenance(self.provenance, self.provenance_headers)
-        self.provenance_headers = None
-        columns = self._checked_columns()
-        for name, sql in expressions_of(self, columns).items():
+        TEXT.read(self.spark_conn_id, "spark_conn_id")
+        parameters = CopyParameters(**read(self._declared, self, Decides.COPY), records=self._records())
+        for name, sql in expressions_of(parameters).items():
             check_size(name, sql, example="offset >= 100")
-        topic_map = {} if self.topic_map is None else check_topic_map(self.topic_map)
-        Target(self.target_topic, self.target_topic_expr, topic_map=topic_map)
-        check_dead_letters(
-            self.dead_letter_topic,
-            self.reject_when,
-            topic_map.values() if self.target_topic is None else (self.target_topic,),
-        )
-        parameters = CopyParameters(
-            source_conn_id=self.source_conn_id,
-            target_conn_id=self.target_conn_id,
-            target_topic=self.target_topic,
-            target_topic_expr=self.target_topic_expr,
-            where=self.where,
-            columns=columns,
-            preserve_partition=self.preserve_partition,
-            preserve_timestamps=self.preserve_timestamps,
-            include_headers=self.include_headers,
-            provenance=self.provenance,
-            delivery=self.delivery,
-            isolation_level=self.isolation_level,
-            source_options=check_source_options(self.source_options, stream=self._is_stream),
-            sink_options=check_sink_options(self.sink_options),
-            records=self._records(),
-            topic_map=topic_map,
-            keys=check_keys(self.keys),
-            headers=check_headers(self.headers),
-            reject_when=self.reject_when,
-            dead_letter_topic=self.dead_letter_topic,
-            schema_id_map=check_schema_id_map(self.schema_id_map),
-        )
+        if parameters.preserve_partition and "partition" in parameters.columns:
+            raise InvalidInputError(
+                "preserve_partition=True and columns['partition'] contradict each other; give one of the two."
+            )
+        target, topic_map = parameters.target_topic, parameters.topic_map
+        Target(target, parameters.target_topic_expr, topic_map=topic_map)
+        written = topic_map.values() if target is None else (target,)
+        check_dead_letters(parameters.dead_letter_topic, parameters.reject_when, written)
         check_segments(parameters.transform())
         return parameters
 
@@ -495,49 +358,12 @@ class KafkaToKafkaOperator(DeferrableOperator):
         :raises ExpressionError: if Spark has no function of a name.
         """
         is_known = tuple(map(int, spark_version.split(".")[:2])) <= NEWEST_SPARK
-        for name, sql in expressions_of(parameters, parameters.columns).items():
+        for name, sql in expressions_of(parameters).items():
             for function in unknown_functions(sql):
                 message = unknown_function(name, sql, function)
                 if is_known:
                     raise ExpressionError(message)
                 self.log.warning("Spark %s may refuse this: %s", spark_version, message)
-
-    def _read_optional_text(self, name: str) -> None:
-        value = getattr(self, name)
-        if value is not None and text_or_none(value) is None:
-            self.log.warning("%s rendered to %r: it counts as not given.", name, value)
-            setattr(self, name, None)
-
-    def _checked_columns(self) -> dict[str, str]:
-        columns = self.columns or {}
-        if not isinstance(columns, Mapping) or not all(isinstance(s, str) and s.strip() for s in columns.values()):
-            raise InvalidInputError(
-                "columns must map columns to SQL expressions, such as {'value': 'upper(string(value))'}; got "
-                f"{self.columns!r}."
-            )
-        unknown = sorted(set(columns) - set(_COLUMNS))
-        if unknown:
-            raise InvalidInputError(
-                f"columns may set {', '.join(_COLUMNS)}; got {unknown}. (The timestamp is kept by "
-                "preserve_timestamps, and the topic is target_topic_expr.)"
-            )
-        if self.preserve_partition and "partition" in columns:
-            raise InvalidInputError(
-                "preserve_partition=True and columns['partition'] contradict each other; give one of the two."
-            )
-        return dict(sorted(columns.items()))
-
-    def _check_texts(self) -> None:
-        """Check the types of rendered templates."""
-        for name in ("source_conn_id", "spark_conn_id", *KafkaToKafkaOperator._optional_texts):
-            text = getattr(self, name)
-            if text is None and name not in ("source_conn_id", "spark_conn_id"):
-                continue
-            if not isinstance(text, str) or not text.strip():
-                raise InvalidInputError(
-                    f"{name} must be text that is not blank; got {text!r}. If it is a template, check what it "
-                    "rendered to."
-                )
 
     def _pace(self) -> Pace | None:
         pace = Pace(
@@ -702,11 +528,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self.outlets = []
 
 
-def expressions_of(parameters: Any, columns: Mapping[str, str]) -> dict[str, str]:
-    """The author's SQL by the name of the parameter.
-
-    :param parameters: an operator or :class:`CopyParameters`.
-    """
+def expressions_of(parameters: CopyParameters) -> dict[str, str]:
+    """The author's SQL by the name of the parameter."""
     others = {name: getattr(parameters, name) for name in ("where", "target_topic_expr", "reject_when")}
-    of_columns = {f"columns[{name!r}]": sql for name, sql in columns.items()}
+    of_columns = {f"columns[{name!r}]": sql for name, sql in parameters.columns.items()}
     return {name: sql for name, sql in {**others, **of_columns}.items() if sql}

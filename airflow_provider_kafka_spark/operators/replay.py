@@ -7,10 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.core.codec import encode
+from airflow_provider_kafka_spark.core.declaration import (
+    REPLAY,
+    Decides,
+    Declared,
+    names,
+    read,
+    read_in_dag,
+    renderers,
+)
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import given_flag
 from airflow_provider_kafka_spark.operators.bounded_copy import KNOWN_TOPICS, BoundedCopyOperator
 
 
@@ -29,11 +37,9 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.bounded_copy.BoundedCopyOperator`.
     """
 
-    template_fields: Sequence[str] = ("offset_ranges", "merge_overlaps", *BoundedCopyOperator.template_fields)
-    template_fields_renderers = {**BoundedCopyOperator.template_fields_renderers, "offset_ranges": "json"}  # noqa: RUF012 - Airflow's
-
-    _selecting = ("offset_ranges",)
-    _stored_flags: ClassVar[tuple[str, ...]] = (*BoundedCopyOperator._stored_flags, "merge_overlaps")
+    _declared: ClassVar[Sequence[Declared]] = (*BoundedCopyOperator._declared, *REPLAY)
+    template_fields: Sequence[str] = (*names(REPLAY), *BoundedCopyOperator.template_fields)
+    template_fields_renderers = renderers(_declared)
 
     def __init__(
         self,
@@ -44,7 +50,8 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.offset_ranges = offset_ranges
-        self.merge_overlaps = given_flag(merge_overlaps, "merge_overlaps")
+        self.merge_overlaps = merge_overlaps
+        read_in_dag(REPLAY, self)
 
     def _selection(self) -> dict[str, Any]:
         ranges, known = self._ranges()
@@ -53,6 +60,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     def _ranges(self) -> tuple[OffsetRanges, KnownTopics]:
         """The ranges, and what they are of."""
         values: Any = self.offset_ranges
+        merges = read(REPLAY, self, Decides.RECORDS)["merge_overlaps"]
         if values is None:
             raise OffsetRangeError("Give exactly one of offset_ranges and plan; got neither.")
         if isinstance(self.offset_ranges, str):
@@ -69,4 +77,4 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
             values = values["ranges"]
         # Ranges of two topics of one name may overlap, and that is not what is wrong with them.
         known = KnownTopics.of_ranges(values if isinstance(values, Iterable) else (), of_result=is_result)
-        return OffsetRanges.parse(values, merge_overlaps=self.merge_overlaps), known
+        return OffsetRanges.parse(values, merge_overlaps=merges), known

@@ -1,5 +1,5 @@
-"""A real Airflow with all its parts: a backfill and a clear, four tasks that end in one moment, and the form of a
-connection; in full also the form of an incident with its approval, and sensors and a watcher through the triggerer.
+"""A real Airflow with all its parts: a backfill and a clear, and jobs with recognisable secrets; in full also tasks
+that end in one moment, the forms of a connection and of an incident, and sensors and a watcher through the triggerer.
 
 What only this proves: that scheduler, API server, task supervisors and triggerer do with our operators and triggers
 what ``dag.test()`` and the tests' fakes do.
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -27,6 +28,8 @@ from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenan
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.e2e.connection_form import LOGIN, PASSWORD, USER, ConnectionForm, extra
 from tests.e2e.process_mark import ProcessMark
+from tests.e2e.secret_world import DAG as SECRETS
+from tests.e2e.secret_world import PRIVATE, World, found_secrets, run_all, secured_world
 from tests.e2e.shop import Shop
 
 T = TypeVar("T")
@@ -35,6 +38,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest
 
 BACKFILLED, INCIDENT = "hourly_window_copy", "replay_incident"
 DAG_FILES = (f"{BACKFILLED}.py", f"{INCIDENT}.py", "together.py", "waiting.py")
+SECRET_DAGS = Path(__file__).parent / "secret_dags/secrets.py"
 HOURS = 2
 PER_HOUR = 1_000
 SENSORS = 12
@@ -88,6 +92,7 @@ class Scene:
     """All of Airflow, with what was started in it."""
 
     airflow: AirflowStandalone
+    world: World
     #: The first hour that is backfilled.
     first: datetime
     #: The hour of the incident.
@@ -105,18 +110,20 @@ def scene(shop: Shop, airflow_home: AirflowHome, tmp_path_factory: pytest.TempPa
     dags = tmp_path_factory.mktemp("dags")
     for name in DAG_FILES:
         shutil.copy(airflow_home.dags / name, dags)
-    settings = {**airflow_home.settings, "AIRFLOW__CORE__PARALLELISM": "4"}
+    shutil.copy(SECRET_DAGS, dags)
+    settings = {**airflow_home.settings, "AIRFLOW__CORE__PARALLELISM": "6"}
     home = replace(airflow_home, dags=dags, settings=settings)
     first, hour, mark = shop.end - timedelta(hours=5), shop.end - timedelta(hours=3), ProcessMark()
-    _create_backfill(home, first)
-    with pytest.MonkeyPatch.context() as patch:
-        for variable, value in mark.environment.items():
-            patch.setenv(variable, value)
-        airflow = AirflowStandalone(home)
-    with airflow:
-        # Not before: a scheduler that is there first starts tasks for which there is no API server yet.
-        unpause(airflow, BACKFILLED)
-        yield Scene(airflow, first, hour)
+    with secured_world(home, tmp_path_factory.mktemp("secrets")) as world:
+        _create_backfill(world.home, first)
+        with pytest.MonkeyPatch.context() as patch:
+            for variable, value in mark.environment.items():
+                patch.setenv(variable, value)
+            airflow = AirflowStandalone(world.home)
+        with airflow:
+            # Not before: a scheduler that is there first starts tasks for which there is no API server yet.
+            unpause(airflow, BACKFILLED)
+            yield Scene(airflow, world, first, hour)
     assert mark.alive() == []
 
 
@@ -173,6 +180,19 @@ def test_every_record_of_the_backfilled_hours_lands_in_exactly_one_window(scene:
             "target_ranges": result["target_ranges"],
         }
         assert {name: events[run][name] for name in expected} == expected
+
+
+def test_no_secret_where_it_does_not_belong(scene: Scene) -> None:
+    world = scene.world
+    unpause(scene.airflow, SECRETS)
+    processes, rendered = run_all(world, scene.airflow)
+
+    assert found_secrets(world, processes, rendered) == []
+    # And what was private while the jobs ran is gone.
+    assert world.modes == {"folder": {0o700}, **{name: {0o600} for name in PRIVATE}}
+    assert world.left is not None
+    assert not world.left.exists()
+    assert list(world.home.scratch.rglob("airflow-kafka-spark-*")) == []
 
 
 @pytest.mark.long

@@ -68,7 +68,6 @@ LEFT_AS_IT_IS = {
     "target_conn_id": "likewise",
     "checkpoint_location": "another one is another stream",
     "reset_checkpoint_to": "begins anew",
-    "provenance_headers": "the old spelling of provenance",
     "commit_group_id": "only names a group of a lag monitor",
     "pause_while_lag": "needs a group; max_pause belongs to it",
     "on_rerun": "has one value",

@@ -464,7 +464,7 @@ the same event, with the same number, is made again
 OF_SECURITY = r"""
 # Who is trusted
 task log, XCom, rendered fields, Airflow's database, Spark's UI and event log, arguments of processes
-  tests/e2e/test_secrets.py::test_no_secret_where_it_does_not_belong
+  tests/e2e/test_airflow.py::test_no_secret_where_it_does_not_belong
 a Secret that the driver's pod owns
   tests/kubernetes/test_whole_way.py::test_a_login_by_a_secret_and_a_worker_that_dies
 the login and the key of the report's MAC, in files of mode 0600 on a disk
@@ -490,7 +490,7 @@ A worker that is killed leaves it, and the next job of the same user on the same
 
 # Spark's options
 only refer to the file (`${file:<path>:<name>}`)
-  tests/e2e/test_secrets.py::test_no_secret_where_it_does_not_belong
+  tests/e2e/test_airflow.py::test_no_secret_where_it_does_not_belong
   tests/core/handoff/test_secret_references.py::test_secrets_are_referred_to
 No other file can be referred to
   tests/clients/test_kafka_jvm.py::test_the_client_reads_what_options_refer_to
@@ -548,7 +548,7 @@ are read only if they are regular files, up to 16 MiB
 so a link in its place is replaced and not followed
   tests/jobs/test_hadoop_files.py::test_what_a_link_leads_to_is_not_written
 have no `AIRFLOW_CONN_*`
-  tests/e2e/test_secrets.py::test_no_secret_where_it_does_not_belong
+  tests/e2e/test_airflow.py::test_no_secret_where_it_does_not_belong
   tests/submission/test_spark_submission.py::test_airflows_environment_stays_with_airflow
 
 # Logs
@@ -640,7 +640,7 @@ a `-D` option with the name of a secret in `spark.driver.extraJavaOptions` or `d
 
 # What is tested
 One test runs real jobs in a real Airflow against a secured broker, and then searches for secrets
-  tests/e2e/test_secrets.py::test_no_secret_where_it_does_not_belong
+  tests/e2e/test_airflow.py::test_no_secret_where_it_does_not_belong
 The same search runs around jobs on a real YARN
   tests/standalone/test_client_mode.py::test_both_logins_are_tokens
 the search finds what is planted

@@ -1,5 +1,5 @@
-"""Real jobs with recognisable secrets, good and failing and killed, and a search for these wherever others could see
-them.
+"""A secured cluster with recognisable secrets, jobs that log in to it, good and failing and killed, and a search for
+these secrets wherever others could see them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -24,21 +24,17 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 from uuid import uuid4
 
-import pytest
-
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.core.client_config import translate
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
-from tests.e2e.process_mark import ProcessMark
 from tests.e2e.secret_search import Process, ProcessWatch, SecretSearch, Seed, in_processes
 from tests.services.certificates import CertificateAuthority
 from tests.services.identity_provider import IdentityProvider
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1500)]
-
-_DAGS = Path(__file__).parent / "secret_dags"
+#: Of the tasks in ``secret_dags``.
+DAG = "secrets"
 _SECONDS = 600
 #: The first page of a JVM takes seconds, so those that matter most come first.
 _UI_PAGES = (
@@ -46,7 +42,7 @@ _UI_PAGES = (
     *("/jobs/", "/stages/", "/executors/", "/api/v1/applications"),
 )
 _API_PAGES = ("environment", "sql?details=true&planDescription=true", "jobs", "stages", "allexecutors")
-_PRIVATE = ("kafka-logins.properties", "request.json", "spark.conf")
+PRIVATE = ("kafka-logins.properties", "request.json", "spark.conf")
 _KILLED = "killed"
 _EXPECTED = {
     "good": "success",
@@ -71,7 +67,10 @@ ODD = '"\\= ;'
 
 @dataclass
 class World:
-    """A secured cluster, an Airflow whose connections log in to it, and what is seen of both."""
+    """A secured cluster, an Airflow whose connections log in to it, and what is seen of both.
+
+    :param folder: with what the jobs write.
+    """
 
     broker: KafkaBroker
     provider: IdentityProvider
@@ -86,41 +85,43 @@ class World:
     #: The folder of the job whose worker was killed.
     left: Path | None = None
 
-    def rows(self, query: str) -> list[Any]:
+    def rows(self, query: str, *values: str) -> list[Any]:
         with closing(sqlite3.connect(f"file:{self.home.database}?mode=ro", uri=True, timeout=60)) as database:
-            return database.execute(query).fetchall()
+            return database.execute(query, values).fetchall()
 
     def states(self) -> dict[str, str]:
-        return dict(self.rows("SELECT task_id, state FROM task_instance"))
+        return dict(self.rows("SELECT task_id, state FROM task_instance WHERE dag_id = ?", DAG))
 
     def links(self) -> dict[str, str]:
         """Addresses of the Spark UIs by task, as the tasks' logs have them."""
         found = {}
-        for file in self.home.logs.glob("dag_id=*/run_id=*/task_id=*/*.log"):
+        for file in self.home.logs.glob(f"dag_id={DAG}/run_id=*/task_id=*/*.log"):
             if address := re.search(r"is running: (http[^ \"]+)", file.read_text(errors="replace")):
                 found[file.parent.name.removeprefix("task_id=")] = address[1]
         return found
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+@contextmanager
+def secured_world(home: AirflowHome, folder: Path) -> Iterator[World]:
+    """A secured cluster, and the Airflow with connections to it.
+
+    :param home: migrated.
+    :param folder: for what the jobs write.
+    """
     users = {"alice": _secret("alice"), "eve": _secret("eve")}
     clients = {"copier": f"copier+/{uuid4().hex}=", "fired": f"fired+/{uuid4().hex}="}
     wrong, s3, variable, of_key = _secret("wrong", ODD), _secret("s3", ODD), _secret("variable", ODD), uuid4().hex
     authority = CertificateAuthority()
     certificate = authority.issue("alice", password=of_key)
+    texts = {"wrong": wrong, "s3": s3, "variable": variable, "of key": of_key}
     seeds = [
         *(Seed(f"password of {name}", password) for name, password in users.items()),
         *(Seed(f"OAuth secret of {name}", secret) for name, secret in clients.items()),
-        *(
-            Seed(name, text)
-            for name, text in {"wrong": wrong, "s3": s3, "variable": variable, "of key": of_key}.items()
-        ),
+        *(Seed(name, text) for name, text in texts.items()),
         Seed("key", certificate.plain_key_pem),
         Seed("encrypted key", certificate.key_pem),
     ]
-    folder = tmp_path_factory.mktemp("secrets")
-    for name in ("events", "checkpoints", "home", "scratch"):
+    for name in ("events", "checkpoints"):
         (folder / name).mkdir()
     tls = BrokerTls(authority.issue("broker"), authority.ca_pem, "requested")
     with (
@@ -149,24 +150,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             if name != "mtls"
         }
         seeds += [Seed(f"JAAS line of {name}", line, whole=True) for name, line in lines.items()]
-        home = AirflowHome(
-            folder / "home",
-            _DAGS,
-            folder / "scratch",
-            connections={"in_environment": {"conn_type": "kafka", "extra": in_environment}},
-            settings={
-                "AIRFLOW_VAR_SEEDED": variable,
-                "AIRFLOW__CORE__PARALLELISM": "6",
-                "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
-                "SECRETS_EVENT_LOGS": str(folder / "events"),
-                "SECRETS_CHECKPOINTS": str(folder / "checkpoints"),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-            },
-        )
-        home.migrate()
+        settings = {
+            "AIRFLOW_VAR_SEEDED": variable,
+            "SECRETS_EVENT_LOGS": str(folder / "events"),
+            "SECRETS_CHECKPOINTS": str(folder / "checkpoints"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        of_environment = {**home.connections, "in_environment": {"conn_type": "kafka", "extra": in_environment}}
+        home = replace(home, connections=of_environment, settings={**home.settings, **settings})
         connections: dict[str, Any] = {
             **{name: {"conn_type": "kafka", "extra": extra} for name, extra in extras.items()},
-            "spark_default": {"conn_type": "spark", "host": "local[1]"},
             "s3": {"conn_type": "aws", "password": s3},
         }
         file = folder / "connections.json"
@@ -187,42 +180,39 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def test_no_secret_where_it_does_not_belong(world: World, marked: ProcessMark) -> None:
-    with ProcessWatch() as watch:
-        with AirflowStandalone(world.home) as airflow:
-            # Not before all of Airflow is up.
-            _until_there(airflow)
-            airflow.post("dags/secrets/dagRuns", {"logical_date": None})
-            with _revoked_in_time(world, watch):
-                _follow(world, watch, airflow)
-            states, tail = world.states(), airflow.tail()
-            ((run,),) = world.rows("SELECT run_id FROM dag_run")
-            rendered = airflow.get(f"dags/secrets/dagRuns/{run}/taskInstances?limit=100")
-        assert marked.alive() == []
-    assert states == _EXPECTED, f"{_logs_of_others(world, states)}\n{tail}"
-    _check_that_there_was_something_to_be_found(world, watch.seen, rendered)
+def run_all(world: World, airflow: AirflowStandalone) -> tuple[list[Process], Any]:
+    """Run the DAG to its end, and do to its tasks what the test is about.
 
-    search, folder = world.search, world.folder
-    by_inheritance = {"password of eve", "variable"}
+    :return: the processes that there were, and the rendered fields of the tasks.
+    """
+    with ProcessWatch() as watch:
+        airflow.post(f"dags/{DAG}/dagRuns", {"logical_date": None})
+        with _revoked_in_time(world, watch):
+            _follow(world, watch, airflow)
+        states = world.states()
+        assert states == _EXPECTED, f"{_logs_of_others(world, states)}\n{airflow.tail()}"
+        ((run,),) = world.rows("SELECT run_id FROM dag_run WHERE dag_id = ?", DAG)
+        rendered = airflow.get(f"dags/{DAG}/dagRuns/{run}/taskInstances?limit=100")
+    _check_that_there_was_something_to_be_found(world, watch.seen, rendered)
+    return watch.seen, rendered
+
+
+def found_secrets(world: World, processes: list[Process], rendered: Any) -> list[Any]:
+    """Where a secret is that does not belong there."""
+    search, by_inheritance = world.search, {"password of eve", "variable"}
     hits = [
-        *in_processes(search, [process for process in watch.seen if not _is_airflows_own(process)]),
+        *in_processes(search, [process for process in processes if not _is_airflows_own(process)]),
         *(
             hit
-            for hit in in_processes(search, filter(_is_airflows_own, watch.seen))
+            for hit in in_processes(search, filter(_is_airflows_own, processes))
             if hit.where.startswith("arguments") or hit.seed not in by_inheritance
         ),
         *search.in_pages(world.pages),
         *search.in_bytes("rendered fields", json.dumps(rendered).encode()),
-        *search.in_files(folder),
+        *(hit for folder in (world.home.folder, world.home.scratch, world.folder) for hit in search.in_files(folder)),
         *search.in_database(world.home.database),
     ]
-    assert sorted(set(hits)) == []
-
-    # And what was private while the jobs ran is gone.
-    assert world.modes == {"folder": {0o700}, **{name: {0o600} for name in _PRIVATE}}
-    assert world.left is not None
-    assert not world.left.exists()
-    assert list((folder / "scratch").rglob("airflow-kafka-spark-*")) == []
+    return sorted(set(hits))
 
 
 def _check_that_there_was_something_to_be_found(world: World, processes: list[Process], rendered: Any) -> None:
@@ -247,7 +237,7 @@ def _check_that_there_was_something_to_be_found(world: World, processes: list[Pr
         assert [word for word in has if word not in content] == [], (page, sorted(world.pages))
     logs = {
         path.parent.name.removeprefix("task_id="): path.read_bytes()
-        for path in world.home.logs.rglob("task_id=*/*.log")
+        for path in world.home.logs.glob(f"dag_id={DAG}/*/task_id=*/*.log")
     }
     assert set(logs) == set(_EXPECTED)
     assert b"ExpressionError" in logs["bad_sql"]
@@ -258,24 +248,17 @@ def _check_that_there_was_something_to_be_found(world: World, processes: list[Pr
     assert len(list((world.folder / "events").iterdir())) == len(submitted)
     fields = {task["task_id"]: task["rendered_fields"] for task in rendered["task_instances"]}
     assert fields["good"]["target_conn_id"] == "mtls"
-    assert world.rows("SELECT COUNT(*) FROM connection WHERE is_extra_encrypted = 1") == [(5,)]
-    assert {task for (task,) in world.rows("SELECT task_id FROM xcom WHERE key = 'return_value'")} == {
-        task for task, state in _EXPECTED.items() if state == "success"
-    }
+    encrypted = {name for (name,) in world.rows("SELECT conn_id FROM connection WHERE is_extra_encrypted = 1")}
+    assert encrypted >= {"password", "wrong", "oauth", "oauth_revoked", "mtls"}
+    returned = world.rows("SELECT task_id FROM xcom WHERE key = 'return_value' AND dag_id = ?", DAG)
+    assert {task for (task,) in returned} == {task for task, state in _EXPECTED.items() if state == "success"}
 
 
 def _logs_of_others(world: World, states: Mapping[str, str]) -> str:
     """The ends of the logs of tasks that ended as they should not."""
     others = [task for task, state in states.items() if state != _EXPECTED.get(task)]
-    logs = [log for task in others for log in world.home.logs.rglob(f"task_id={task}/*.log")]
+    logs = [log for task in others for log in world.home.logs.rglob(f"dag_id={DAG}/*/task_id={task}/*.log")]
     return "\n".join(f"The end of {log}:\n{log.read_text(errors='replace')[-3000:]}" for log in logs)
-
-
-def _until_there(airflow: AirflowStandalone) -> None:
-    deadline = time.monotonic() + 180
-    while not airflow.get("dags")["dags"]:
-        assert time.monotonic() < deadline, airflow.tail()
-        time.sleep(0.5)
 
 
 @contextmanager
@@ -350,10 +333,10 @@ def _is_airflows_own(process: Process) -> bool:
 
 
 def _note_modes(world: World) -> None:
-    for folder in (world.folder / "scratch").glob("airflow-kafka-spark-*"):
+    for folder in world.home.scratch.glob("airflow-kafka-spark-*"):
         with suppress(FileNotFoundError):
             world.modes.setdefault("folder", set()).add(stat.S_IMODE(folder.stat().st_mode))
-            for name in _PRIVATE:
+            for name in PRIVATE:
                 world.modes.setdefault(name, set()).add(stat.S_IMODE((folder / name).stat().st_mode))
 
 
