@@ -61,10 +61,10 @@ class AssetStateStore:
 
     values: dict[str, Any] = field(default_factory=dict)
 
-    async def aget(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: Any = None) -> Any:
         return copy.deepcopy(self.values.get(key, default))
 
-    async def aset(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: Any) -> None:
         self.values[key] = _stored(value)
 
 

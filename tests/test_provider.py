@@ -103,16 +103,19 @@ def build(folder: Path, address: str) -> Path:
     return built
 
 
-@pytest.fixture(scope="module", params=["tests'", pytest.param("newest", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module", params=["tests'", *(pytest.param(n, marks=pytest.mark.long) for n in ("lowest", "newest"))]
+)
 def fresh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Path]:
     """The wheel in a new environment, and nothing of this checkout. What it requires is that of the tests' environment,
-    or in full the newest that there is, without constraints.
+    or in full the lowest that it permits, and the newest that there is.
     """
     folder = tmp_path_factory.mktemp("fresh")
     uv("venv", "--quiet", "--python", sys.executable, folder / "venv")
     python = folder / "venv/bin/python"
-    if request.param == "newest":
-        uv("pip", "install", "--quiet", "--python", python, f"{wheel}[spark4]")
+    if request.param in ("lowest", "newest"):
+        resolution = "lowest-direct" if request.param == "lowest" else "highest"
+        uv("pip", "install", "--quiet", "--python", python, "--resolution", resolution, f"{wheel}[spark4]")
         run(folder, "airflow", "db", "migrate")
     else:
         uv("pip", "install", "--quiet", "--python", python, "--no-deps", wheel)

@@ -563,4 +563,8 @@ def _cause(submission: SparkSubmission, failure: Exception | None) -> str:
         return f"Its pod is {submission.pod_state}; 'kubectl logs' shows what the driver said, while the pod is there."
     if "ClassNotFoundException: org.apache.hadoop" in tail or "HADOOP_CONF_DIR" in tail:
         return f"Spark could not reach its cluster: is HADOOP_CONF_DIR set for the worker?{tail}"
-    return f"spark-submit ended with: {failure}" if failure else f"spark-submit ended well.{tail}"
+    if failure is None:
+        return f"spark-submit ended well.{tail}"
+    # The Spark provider's errors have the same lines since 6.3.2.
+    has_tail = tail.partition(":")[0] in str(failure)
+    return f"spark-submit ended with: {failure}{'' if has_tail else tail}"

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk.bases.operator import OPERATOR_DEFAULTS
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.batch_path import check_segments, describe, reasons_against
@@ -261,7 +262,10 @@ class KafkaToKafkaOperator(DeferrableOperator):
     def partial(cls, **kwargs: Any) -> OperatorPartial:
         """Airflow's method: a mapped task has the ledger among its outlets before there is an operator."""
         made = super().partial(**kwargs)
-        made.kwargs["outlets"] = outlets_with_ledger(made.kwargs.get("outlets"))
+        given = made.kwargs.get("outlets")
+        # Airflow 3.3.1 has its own default there, and not that of the operator.
+        is_given = given is not OPERATOR_DEFAULTS.get("outlets")
+        made.kwargs["outlets"] = outlets_with_ledger(given if is_given else None)
         return made
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:

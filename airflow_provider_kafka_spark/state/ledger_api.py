@@ -188,7 +188,7 @@ class LedgerApi:
         if not isinstance(content, Mapping):
             raise AirflowApiError(
                 f"Airflow's API at {self._url} must answer {path} with an object; it answered with status "
-                f"{answer.status_code}. Check the address: Airflow 3.3.2 or newer is needed."
+                f"{answer.status_code}. Check the address: Airflow 3.3.1 or newer is needed."
             )
         return content
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 
 #: Maximum characters of a logged line; a driver's lines may quote records.
 _LONGEST_LINE = 4_000
+_LAST_LINES = 20
 
 
 class SparkSubmission(SparkSubmitHook):
@@ -87,6 +89,7 @@ class SparkSubmission(SparkSubmitHook):
         self._is_killed = is_killed
         self._event_token = event_token
         self._started_id: str | None = None
+        self._last_lines = deque[str](maxlen=_LAST_LINES)
 
     @property
     def application_id(self) -> str | None:
@@ -119,7 +122,9 @@ class SparkSubmission(SparkSubmitHook):
 
     @property
     def log_tail(self) -> str:
-        return self._submit_log_tail
+        """The last lines of the output, for the error of a job that has left nothing else; empty without any."""
+        lines = "\n".join(self._mask_cmd([line]) for line in self._last_lines)
+        return f"\nLast spark-submit output:\n{lines}" if lines else ""
 
     def on_kill(self) -> None:
         if self._is_yarn_cluster_mode:
@@ -291,7 +296,8 @@ class SparkSubmission(SparkSubmitHook):
         for line in lines:
             text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
             if (text.strip() or event is None) and not is_noise(text.strip()):
-                yield shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE)
+                self._last_lines.append(shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE))
+                yield self._last_lines[-1]
             if isinstance(event, JobStarted):
                 self._announce(event)
             elif event is not None:

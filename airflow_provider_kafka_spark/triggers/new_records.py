@@ -171,23 +171,23 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
 
 
 class _WatchStateStore:
-    """The state of a watcher in its asset's state store."""
+    """The state of a watcher in its asset's state store, whose calls block: Airflow 3.3.1 has no others."""
 
     def __init__(self, store: AssetStateStoreAccessors, name: str) -> None:
         self._store = store
         self._key = f"{_STATE_KEY}-{name}" if name else _STATE_KEY
 
     async def read(self) -> WatchState | None:
-        value = await self._store.aget(self._key)
+        value = await asyncio.to_thread(self._store.get, self._key)
         return None if value is None else WatchState.from_json(value)
 
     async def write(self, state: WatchState) -> None:
-        await self._store.aset(self._key, state.to_json())
+        await asyncio.to_thread(self._store.set, self._key, state.to_json())
 
     async def write_alarm(self, alarm: str) -> None:
         """Show with the asset why its watcher fails, or that it works again: an empty text."""
         try:
-            await self._store.aset(self._key.replace(_STATE_KEY, _ALARM_KEY, 1), alarm)
+            await asyncio.to_thread(self._store.set, self._key.replace(_STATE_KEY, _ALARM_KEY, 1), alarm)
         except Exception as error:  # noqa: BLE001 - whatever it is, the watcher goes on
             log.warning("The asset's state does not have the watcher's alarm: %r", error)
 

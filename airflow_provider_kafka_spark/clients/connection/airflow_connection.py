@@ -47,8 +47,8 @@ async def aread_connection(conn_id: str) -> KafkaClientConfig:
     """:func:`read_connection` without blocking the event loop."""
     with _naming(conn_id):
         connection = await BaseHook.aget_connection(conn_id)
-        # It reads files.
-        config = await asyncio.to_thread(_translated, connection, await connection.aextra_dejson())
+        # It reads files; and Airflow has the Extra without blocking since 3.3.2 only.
+        config = await asyncio.to_thread(lambda: _translated(connection, connection.extra_dejson))
     for secret in _secrets_to_mask(config):
         await amask_secret(secret)
     return config
