@@ -209,6 +209,10 @@ def joined_system_properties(configs: Iterable[KafkaClientConfig]) -> dict[str, 
 def _servers(extra: ConnectionExtra, names: list[str]) -> str:
     found = [extra.left.get(name) for name in ("bootstrap.servers", "metadata.broker.list")]
     servers = next((text.strip() for text in found if isinstance(text, str) and text.strip()), None)
+    if servers is None and any(isinstance(given, list) for given in found):
+        raise extra.error(
+            "must have one text in bootstrap.servers, such as 'broker-1:9092,broker-2:9092'; got a list. Correct it."
+        )
     if servers is None:
         raise ConnectionConfigError(
             f"The connection {extra.conn_id!r} must have 'bootstrap.servers' in its Extra, such as "

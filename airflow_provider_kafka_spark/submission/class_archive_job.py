@@ -15,7 +15,12 @@ from airflow_provider_kafka_spark.core.handoff.java_options import java_option
 from airflow_provider_kafka_spark.core.handoff.tuning import local_defaults, spark_defaults
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
 from airflow_provider_kafka_spark.submission.job_files import job_script, write_code
-from airflow_provider_kafka_spark.submission.prepared_job import DEFAULT_CONF, FIRST_COMPILER, LOCAL_ENVIRONMENT
+from airflow_provider_kafka_spark.submission.prepared_job import (
+    DEFAULT_CONF,
+    FIRST_COMPILER,
+    LAUNCHER_OPTIONS,
+    LOCAL_ENVIRONMENT,
+)
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.class_archive import WITHOUT, ClassArchive
 from airflow_provider_kafka_spark.toolchain.private_folder import PRIVATE_UMASK
@@ -113,5 +118,5 @@ def _environment(made: ClassArchive | WriterJar, folder: Path, java_options: Seq
         **child_environment(),
         "SPARK_HOME": str(made.home.jars.parent),
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, [*options, given["SPARK_SUBMIT_OPTS"]])),
-        "SPARK_LAUNCHER_OPTS": " ".join(filter(None, [FIRST_COMPILER, temporary, given["SPARK_LAUNCHER_OPTS"]])),
+        "SPARK_LAUNCHER_OPTS": " ".join(filter(None, [LAUNCHER_OPTIONS, given["SPARK_LAUNCHER_OPTS"]])),
     }

@@ -47,10 +47,13 @@ DEFAULT_CONF = {
 #: The working folder of an executor, which no other user can write. On YARN and Kubernetes an executor has a temporary
 #: folder of its own; on a standalone cluster it would use that of the machine.
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
+_BREAKS_URIS = frozenset(" #%?")
 _TAGS = "spark.yarn.tags"
 _PYTHON_PATH = "PYTHONPATH"
 #: The first compiler alone starts a JVM in about 70 % of the time.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+#: Of the JVM that makes the driver's command line, in the job's folder: a shell splits them and knows no quotes.
+LAUNCHER_OPTIONS = f"{FIRST_COMPILER} -Djava.io.tmpdir=."
 #: For a driver with a local master. Its UI follows SPARK_LOCAL_IP only.
 LOCAL_ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
@@ -97,6 +100,11 @@ def prepare_job(
     :param tag: of the application on YARN; on Kubernetes, the name of the driver's pod.
     :param waits: ``spark-submit`` ends with the job, and not with its submission.
     """
+    if cluster.deployment.driver_on_worker and set(str(folder)) & _BREAKS_URIS:
+        raise OptionError(
+            f"The folder for temporary files must have no blank, '#', '%' and '?' in its path, of which Spark makes "
+            f"addresses of files; got {str(folder.parent)!r}. Set TMPDIR to another folder, such as '/var/tmp'."
+        )
     reports = cluster.report_folder
     report_uri = request.report_uri or (report_uri_in(reports, request.run_id) if reports else str(folder / REPORT))
     referring, logins_file = _without_secrets(cluster, request, folder)
@@ -279,8 +287,7 @@ def _jvm_environment(
     """
     # Libraries for compression and networking unpack native code there and load it. A folder for all users would let
     # another one replace it.
-    temporary = {"java.io.tmpdir": folder}
-    properties = {**temporary, **kerberos_properties(), **logins.system_properties}
+    properties = {"java.io.tmpdir": folder, **kerberos_properties(), **logins.system_properties}
     options = [java_option(f"-D{name}={value}") for name, value in properties.items()]
     # A JVM that crashes dumps its memory and its environment.
     java = find_java(cluster.spark_home.minimum_java)
@@ -290,5 +297,4 @@ def _jvm_environment(
     options += [FIRST_COMPILER] if is_small(request.planned_offsets) else []
     if archive is not None:
         options.append(archive.jvm_options())
-    launcher = [FIRST_COMPILER, *(java_option(f"-D{name}={value}") for name, value in temporary.items())]
-    return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": " ".join(launcher)}
+    return {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options)), "SPARK_LAUNCHER_OPTS": LAUNCHER_OPTIONS}

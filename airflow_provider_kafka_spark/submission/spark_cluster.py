@@ -14,6 +14,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE as KAFKA_TYPE
 from airflow_provider_kafka_spark.core.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
@@ -336,7 +337,7 @@ class SparkCluster:
     @cached_property
     def _connection(self) -> Any:
         try:
-            return BaseHook.get_connection(self.spark_conn_id)
+            connection = BaseHook.get_connection(self.spark_conn_id)
         except AirflowNotFoundException as error:
             # The Spark provider would silently use master=yarn.
             raise ConnectionConfigError(
@@ -344,6 +345,12 @@ class SparkCluster:
                 "'spark'), or set "
                 f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
             ) from error
+        if connection.conn_type in ("kafka", KAFKA_TYPE):
+            raise ConnectionConfigError(
+                f"spark_conn_id must be the id of a Spark connection, such as 'spark_default'; {self.spark_conn_id!r} "
+                "is of type 'kafka'. Kafka connections are source_conn_id and target_conn_id."
+            )
+        return connection
 
     @cached_property
     def _extra(self) -> dict[str, Any]:

@@ -192,6 +192,9 @@ def test_what_the_clients_spell_differently(name: str, value: object, java: str)
 
 _BAD = [
     pytest.param(
+        {"bootstrap.servers": ["b:9092"]}, ["'my_kafka'", "one text in bootstrap.servers", "a list"], id="list"
+    ),
+    pytest.param(
         {}, ["'my_kafka'", "'bootstrap.servers'", "its Extra has nothing", "AIRFLOW_CONN_MY_KAFKA"], id="empty"
     ),
     pytest.param({"bootstrap_servers": "b:1"}, ["'bootstrap.servers'", "['bootstrap_servers']"], id="servers-misspelt"),

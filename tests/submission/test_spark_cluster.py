@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
-from airflow_provider_kafka_spark.core.errors import JarError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 
 _MSK = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com:9098"
@@ -40,6 +40,15 @@ def _jar(path: Path, *entries: str) -> Path:
 @pytest.fixture(autouse=True)
 def _local(connection: Callable[..., None]) -> None:
     connection("spark_default", conn_type="spark", host="local[2]")
+
+
+@pytest.mark.parametrize("kind", ["kafka", "kafka_spark"])
+def test_a_kafka_connection_is_no_cluster(connection: Callable[..., None], kind: str) -> None:
+    """It is refused before Spark starts."""
+    connection("spark_default", conn_type=kind, extra={"bootstrap.servers": "b:9092"})
+
+    with pytest.raises(ConnectionConfigError, match=r"must be the id of a Spark connection.*is of type"):
+        _cluster().check()
 
 
 def test_on_one_machine_the_handler_comes_after_sparks_own_jars() -> None:

@@ -107,6 +107,11 @@ def _translated(connection: Connection, extra: Any) -> KafkaClientConfig:
             f'The Extra of connection {conn_id!r} must be a JSON object such as {{"bootstrap.servers": '
             f'"broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
         )
+    if not extra and connection.conn_type not in (None, "", "kafka", CONN_TYPE):
+        raise ConnectionConfigError(
+            f"The connection {conn_id!r} is of type {connection.conn_type!r}, and its Extra is empty: it leads to no "
+            "Kafka cluster. Pass the id of a Kafka connection, such as 'kafka_default'."
+        )
     if connection.conn_type != CONN_TYPE:
         return configure(conn_id, extra)
     form = FormFields(

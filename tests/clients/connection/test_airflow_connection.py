@@ -55,6 +55,16 @@ def test_deeply_nested_json_is_a_connection_error(
     assert len(str(refused.value)) < 500
 
 
+def test_a_connection_of_another_type_is_named(connection: Callable[..., None], read: Read) -> None:
+    """Unless its Extra leads to Kafka."""
+    connection("spark_default", conn_type="spark", host="local")
+    connection("of_http", conn_type="http", extra=_SERVERS)
+
+    assert read("of_http").bootstrap_servers == "b:9092"
+    with pytest.raises(ConnectionConfigError, match=r"is of type 'spark'.*such as 'kafka_default'"):
+        read("spark_default")
+
+
 def test_a_whole_connection_of_deeply_nested_json(monkeypatch: pytest.MonkeyPatch, read: Read) -> None:
     """Airflow itself parses what its environment has."""
     monkeypatch.setenv("AIRFLOW_CONN_DEEP", f'{{"conn_type": "kafka", "extra": {_DEEP}}}')
