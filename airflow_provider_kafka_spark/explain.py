@@ -395,6 +395,8 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
     "ProgressUnknownError": ("The committed progress expired (offsets.retention.minutes), or was deleted.",),
     "TransactionEndedError": (
         "A transaction was open for longer than the time-out, as with slow brokers or a long pause of the JVM.",
+        "InvalidPidMappingException: the brokers have forgotten a transactional id that rested for longer than their "
+        "transactional.id.expiration.ms, 7 days by default. A retry gets a new one.",
         "Spark started a second attempt of the same task.",
     ),
     "SourceStalledError": (

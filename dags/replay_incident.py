@@ -30,17 +30,17 @@ FORM = {
     "target": Param("kafka_default", title="Connection to write to", type="string"),
     "target_topic": Param("orders_replay", title="Topic to write to", type="string"),
     "start": Param(None, title="From", description="The first moment", **MOMENT),
-    "end": Param(None, title="Until", description="The first moment that is no more replayed", **MOMENT),
+    "end": Param(None, title="Until", description="The first moment after the window", **MOMENT),
     "ranges": Param(
         [],
         title="Exact ranges",
         description="As orders:0:100:200, one each line",
-        type="array",
+        type=["null", "array"],
         section=MOMENT["section"],
     ),
-    "only_keys": Param([], title="Only these keys", description="One each line", type="array", **HOW),
+    "only_keys": Param([], title="Only these keys", description="One each line", type=["null", "array"], **HOW),
     "pace": Param(None, title="Records per second", type=["null", "integer"], minimum=1, **HOW),
-    "delivery": Param("exactly_once", enum=["exactly_once", "at_least_once"], **HOW),
+    "delivery": Param("exactly_once", title="Delivery", enum=["exactly_once", "at_least_once"], **HOW),
 }
 MACROS = {"checked_plan": checked_plan}
 APPROVERS = None  # Such as [HITLUser(id="2", name="lead")]; None is everybody, also the one who asked.

@@ -74,16 +74,17 @@ def cut_after(broker: KafkaBroker, batches: Mapping[str, int]) -> None:
     broker.restart()
 
 
-def make_strange(log: Path, *, first_time: int, names: dict[bytes, bytes]) -> None:
+def make_strange(log: Path, *, first_time: int | None = None, names: dict[bytes, bytes]) -> None:
     """Change what no Kafka client would write, in a log whose batches are not compressed.
 
-    :param first_time: of its first record; the others keep their distance.
+    :param first_time: of its first record, if that changes; the others keep their distance.
     :param names: what is replaced by something of the same length.
     """
     assert all(len(old) == len(new) for old, new in names.items())
     data = log.read_bytes()
     (before,) = struct.unpack_from(">q", data, _FIRST_TIME)
-    strange = [_strange(batch, first_time - before, names) for batch in _batches(data)]
+    later = 0 if first_time is None else first_time - before
+    strange = [_strange(batch, later, names) for batch in _batches(data)]
     with log.open("r+b") as file:
         file.write(b"".join(strange))
 

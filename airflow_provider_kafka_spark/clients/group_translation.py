@@ -68,6 +68,14 @@ def _origins(
     for offset, message in read_range(client, consumer, block, "reading records"):
         place = segments.source_of(block.topic_partition, offset)
         if block.topic not in segments.targets:
-            found = provenance_of(cast("list[tuple[str, bytes | None]] | None", message.headers()))
+            found = provenance_of(_headers(message))
             place = None if found is None else found.place
         yield offset, place
+
+
+def _headers(message: confluent_kafka.Message) -> list[tuple[str, bytes | None]] | None:
+    """None also where a name is no UTF-8: confluent-kafka fails there, in one of two ways."""
+    try:
+        return cast("list[tuple[str, bytes | None]] | None", message.headers())
+    except (UnicodeDecodeError, SystemError):
+        return None

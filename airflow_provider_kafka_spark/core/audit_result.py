@@ -17,6 +17,13 @@ _COUNTS = ("once", "doubled", "missing", "filtered", "unknown", "different")
 _MAX_ROWS = 40
 COMPLETE, FINDINGS, UNKNOWN = "complete", "findings", "unknown"
 
+#: What to do, by what was found.
+_ADVICE = {
+    "missing": "Replay missing_ranges of the result.",
+    "doubled": "No replay takes a copy away: look for what has written the doubled records a second time.",
+    "different": "Look for what has changed the records that differ.",
+}
+
 
 def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> dict[str, Any]:
     """What the task returns, as the documentation gives it."""
@@ -91,10 +98,10 @@ def raise_if_findings(result: Mapping[str, Any]) -> None:
         return
     samples = {"doubled": result["doubled_records"], "different": result["different_records"]}
     named = "; ".join(f"{name}: {', '.join(records[:5])}" for name, records in samples.items() if records)
+    advice = [text for name, text in _ADVICE.items() if result[name]]
     raise AuditFindingError(
         f"The audit of run {', '.join(result['run_ids'][:3])} must find each record once; it found {summary(result)}. "
-        f"{named + '. ' if named else ''}Replay missing_ranges of the result, or pass fail_on_finding=False to have "
-        "findings reported only."
+        f"{named + '. ' if named else ''}{' '.join(advice)} Pass fail_on_finding=False to have findings reported only."
     )
 
 

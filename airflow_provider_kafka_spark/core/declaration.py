@@ -85,9 +85,12 @@ class Declared:
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidInputError(
-            f"{name} must be text that is not blank; got {value!r}. If it is a template, check what it rendered to."
+        why = (
+            "With render_template_as_native_obj=True a text of digits becomes a number."
+            if isinstance(value, int | float)
+            else "If it is a template, check what it rendered to."
         )
+        raise InvalidInputError(f"{name} must be text that is not blank; got {value!r}. {why}")
     return value
 
 

@@ -535,7 +535,8 @@ class DeliveryError(JobError):
 class AuditFindingError(JobError):
     """An audit found records of a past copy missing, doubled or different in the target.
 
-    Replay ``missing_ranges`` of the result. Pass ``fail_on_finding=False`` to have findings reported only.
+    Replay ``missing_ranges`` of the result if records are missing. Pass ``fail_on_finding=False`` to have findings
+    reported only.
     """
 
     code = "KS705"

@@ -52,6 +52,7 @@ class TopicPartition:
             raise OffsetRangeError(
                 f"A topic name must be 1 to 249 letters, digits, dots, dashes and underscores, such as 'orders'; "
                 f"got {self.topic!r}."
+                + ("" if isinstance(self.topic, str) else f" That is no text but {type(self.topic).__name__}.")
             )
         _check_integer("partition", self.partition, _MAX_PARTITION, where=self.topic)
 

@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.operators.consumer_group import PLAN_ONLY, Tra
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.operators.copy_task import Batch, execute
+from tests.raw_batches import log_of, make_strange
 
 pytestmark = pytest.mark.broker
 
@@ -186,14 +187,18 @@ def test_records_of_others_after_the_copies_are_not_skipped(scene: Scene) -> Non
 
 
 def test_a_forged_or_broken_header_is_no_copy(scene: Scene) -> None:
-    """Only the last header counts; one of another topic, or that cannot be read, is of others."""
+    """Only the last header counts; one of another topic, or that cannot be read, is of others. So is a record whose
+    header has a name that Python's client cannot read.
+    """
+    scene.kafka.produce(scene.target, [Record(headers=(("name", b"v"),), partition=0)])
+    make_strange(log_of(scene.kafka, scene.target), names={b"name": b"\xff\xfe\x00e"})
     forged = Provenance("run", scene.source, 0, 2, 0).format()
     for value in (b"\xff\xfe", b"a|b|c", b"run|%s|-5|2|0" % scene.source.encode(), b"run|other|0|2|0"):
         scene.kafka.produce(scene.target, [Record(headers=((PROVENANCE_HEADER, value),), partition=0)])
     scene.kafka.produce(scene.target, [Record(headers=((PROVENANCE_HEADER, forged), ("own", b"1")), partition=0)])
     scene.ready(3, 2)
 
-    assert scene.translate()["partitions"][0]["new"] == 7
+    assert scene.translate()["partitions"][0]["new"] == 8
 
 
 def test_a_plan_commits_nothing_and_a_move_says_where_the_group_was(scene: Scene) -> None:
