@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import methodcaller
 from typing import cast
 
 import confluent_kafka
@@ -22,6 +23,9 @@ _SETTINGS = {
     # What retention deletes meanwhile is not read.
     "auto.offset.reset": "earliest",
 }
+#: Where a name is no UTF-8, confluent-kafka returns a list with holes, and leaves its error for whatever Python does
+#: next. By this way Python looks for an error at once; by ``message.headers()`` it may not.
+_READ_HEADERS = methodcaller("headers")
 
 
 def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaClient, segments: SegmentIndex) -> None:
@@ -74,8 +78,8 @@ def _origins(
 
 
 def _headers(message: confluent_kafka.Message) -> list[tuple[str, bytes | None]] | None:
-    """None also where a name is no UTF-8: confluent-kafka fails there, in one of two ways."""
+    """None also where a name is no UTF-8, which confluent-kafka cannot read."""
     try:
-        return cast("list[tuple[str, bytes | None]] | None", message.headers())
+        return cast("list[tuple[str, bytes | None]] | None", _READ_HEADERS(message))
     except (UnicodeDecodeError, SystemError):
         return None
