@@ -386,7 +386,11 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
         "The consumers of the group stand still, or are slower than the producers.",
         "The group has no committed offsets, so that its lag is unknown.",
     ),
-    "RunTakenOverError": ("Airflow took this try for lost and began another one.",),
+    "RunTakenOverError": (
+        "Airflow took this try for lost and began another one, which finishes the run.",
+        "Another deployment of Airflow has the same [kafka_spark] deployment, and runs the same names on this "
+        "Kafka: the two stop each other. Give each deployment a name of its own.",
+    ),
     "JobTokenEndedError": ("The job ran longer than the token may live.",),
     "EarlierJobUnknownError": (
         "The cluster's API did not answer.",

@@ -132,10 +132,13 @@ def _refusal(
 ) -> BrokerError | UnknownTopicError | TargetError:
     if code_of(error.__cause__) not in _REFUSALS:
         return error
+    reason = _reason(error)
+    advice = "Create it yourself, and leave create_target_topics as it is: an existing topic is used unchanged."
+    if "collides" in reason:
+        advice = "Choose another name: Kafka has no two topics that differ only in dots and underscores."
     return TargetError(
         f"The target topic {topic.name!r} must be one that the brokers of connection {client.conn_id!r} create; they "
-        f"refuse it with {topic.partitions:,} partitions and {dict(topic.config)}: {_reason(error)}. Create it "
-        "yourself, and leave create_target_topics as it is: an existing topic is used unchanged."
+        f"refuse it with {topic.partitions:,} partitions and {dict(topic.config)}: {reason}. {advice}"
     )
 
 

@@ -162,6 +162,7 @@ def test_what_fails_makes_no_topic(scene: Scene) -> None:
         ({"max_planned_records": 9, "plan_only": True}, "PlanTooLargeError"),
         ({"preserve_partition": True, "new_topic_partitions": 2}, "needs at least 3 partitions"),
         ({"target_topic": "a" * 250}, "TargetError"),
+        ({"target_topic": scene.source.replace("_", ".")}, "TargetError: .*collides.*Choose another name"),
         ({"new_topic_partitions": 0}, "must be an integer of at least 1"),
         ({"on_refused_config": "never"}, "OptionError: on_refused_config must be one of"),
         ({"create_target_topics": False, "new_topic_partitions": 2}, "OptionError: new_topic_partitions=2"),
