@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copy_parameters import parse_pause
-from airflow_provider_kafka_spark.core.errors import InvalidInputError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
     check_delivery_mode,
@@ -78,6 +78,13 @@ class Declared:
         """
         return self.kind.read(value, self.name)
 
+    def read_default(self, value: Any) -> Any:
+        """As :meth:`read`; a default that only a subclass can read is left as it is."""
+        try:
+            return self.read(value)
+        except KafkaSparkError:
+            return value
+
     def read_in_dag(self, value: Any) -> Any:
         """What of that can be done when the DAG is read."""
         return self.read(value) if self.kind.read_in_dag and not is_template(value) else value
@@ -87,7 +94,7 @@ def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         why = (
             "With render_template_as_native_obj=True a text of digits becomes a number."
-            if isinstance(value, int | float)
+            if isinstance(value, int | float) and not isinstance(value, bool)
             else "If it is a template, check what it rendered to."
         )
         raise InvalidInputError(f"{name} must be text that is not blank; got {value!r}. {why}")
@@ -212,7 +219,8 @@ BATCH = (
 )
 REPLAY = (
     Declared("offset_ranges", JSON, Decides.RECORDS),
-    Declared("merge_overlaps", FLAG, Decides.RECORDS),
+    # Beside a plan it says nothing.
+    Declared("merge_overlaps", FLAG, Decides.TRY),
 )
 STREAM = (
     *_TOPICS,

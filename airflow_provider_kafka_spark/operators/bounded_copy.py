@@ -269,18 +269,16 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         selecting = [
             p.name
             for p in self._declared
-            if p.decides is Decides.RECORDS and p.read(getattr(self, p.name)) != p.read(defaults[p.name])
+            if p.decides is Decides.RECORDS and p.read(getattr(self, p.name)) != p.read_default(defaults[p.name])
         ]
         if selecting:
             raise InvalidInputError(
                 f"plan says which records are copied; {', '.join(selecting)} must not be given with it. Leave one of "
                 "the two out."
             )
-        given, otherwise = (
-            # As JSON has them.
-            {name: json.loads(json.dumps(declared[name].read(value(name)))) for name in approved.origin.parameters}
-            for value in (partial(getattr, self), defaults.__getitem__)
-        )
+        fixed = approved.origin.parameters
+        given = {name: _as_json(declared[name].read(getattr(self, name))) for name in fixed}
+        otherwise = {name: _as_json(declared[name].read_default(defaults[name])) for name in fixed}
         for name, value in approved.adopted(given, otherwise).items():
             setattr(self, name, value)
         self._approved = approved
@@ -588,6 +586,10 @@ def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges,
     cluster = attempt.source.state(topics, operation="READ")
     check_topics(attempt.source, topics, "READ")
     return resolve_replay(ranges, cluster, rules, known), cluster
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
 
 
 def _defaults_of(kind: type) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.bases.operator import OPERATOR_DEFAULTS
+from airflow.sdk.bases import operator as airflow_operator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.batch_path import check_segments, describe, reasons_against
@@ -264,7 +264,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         made = super().partial(**kwargs)
         given = made.kwargs.get("outlets")
         # Airflow 3.3.1 has its own default there, and not that of the operator.
-        is_given = given is not OPERATOR_DEFAULTS.get("outlets")
+        is_given = given is not getattr(airflow_operator, "OPERATOR_DEFAULTS", {}).get("outlets")
         made.kwargs["outlets"] = outlets_with_ledger(given if is_given else None)
         return made
 

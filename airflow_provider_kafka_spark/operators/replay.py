@@ -9,10 +9,8 @@ from typing import Any, ClassVar
 from airflow_provider_kafka_spark.core.codec import encode
 from airflow_provider_kafka_spark.core.declaration import (
     REPLAY,
-    Decides,
     Declared,
     names,
-    read,
     read_in_dag,
     renderers,
 )
@@ -60,7 +58,6 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     def _ranges(self) -> tuple[OffsetRanges, KnownTopics]:
         """The ranges, and what they are of."""
         values: Any = self.offset_ranges
-        merges = read(REPLAY, self, Decides.RECORDS)["merge_overlaps"]
         if values is None:
             raise OffsetRangeError("Give exactly one of offset_ranges and plan; got neither.")
         if isinstance(self.offset_ranges, str):
@@ -77,4 +74,4 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
             values = values["ranges"]
         # Ranges of two topics of one name may overlap, and that is not what is wrong with them.
         known = KnownTopics.of_ranges(values if isinstance(values, Iterable) else (), of_result=is_result)
-        return OffsetRanges.parse(values, merge_overlaps=merges), known
+        return OffsetRanges.parse(values, merge_overlaps=self.merge_overlaps), known

@@ -47,7 +47,6 @@ DEFAULT_CONF = {
 #: The working folder of an executor, which no other user can write. On YARN and Kubernetes an executor has a temporary
 #: folder of its own; on a standalone cluster it would use that of the machine.
 _EXECUTOR_TEMPORARY = "-Djava.io.tmpdir=."
-_BREAKS_URIS = frozenset(" #%?")
 _TAGS = "spark.yarn.tags"
 _PYTHON_PATH = "PYTHONPATH"
 #: The first compiler alone starts a JVM in about 70 % of the time.
@@ -100,11 +99,6 @@ def prepare_job(
     :param tag: of the application on YARN; on Kubernetes, the name of the driver's pod.
     :param waits: ``spark-submit`` ends with the job, and not with its submission.
     """
-    if cluster.deployment.driver_on_worker and set(str(folder)) & _BREAKS_URIS:
-        raise OptionError(
-            f"The folder for temporary files must have no blank, '#', '%' and '?' in its path, of which Spark makes "
-            f"addresses of files; got {str(folder.parent)!r}. Set TMPDIR to another folder, such as '/var/tmp'."
-        )
     reports = cluster.report_folder
     report_uri = request.report_uri or (report_uri_in(reports, request.run_id) if reports else str(folder / REPORT))
     referring, logins_file = _without_secrets(cluster, request, folder)

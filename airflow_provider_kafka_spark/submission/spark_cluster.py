@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from importlib.util import find_spec
@@ -102,9 +103,15 @@ class SparkCluster:
         :raises JarError: if the connector is unavailable or unreadable.
         :raises ConnectionConfigError: if the address of the history server is invalid.
         :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
-        :raises OptionError: if ``conf`` has settings that would write records twice, or ``[kafka_spark]`` wrong ones.
+        :raises OptionError: if ``conf`` has settings that would write records twice, if ``[kafka_spark]`` has wrong
+            ones, or if Spark cannot use the folder for temporary files.
         """
         self._check_conf()
+        if self.deployment.driver_on_worker and set(tempfile.gettempdir()) & set(" #"):
+            raise OptionError(
+                "The folder for temporary files must have no blank and no '#' in its path, of which Spark makes "
+                f"addresses of files; got {tempfile.gettempdir()!r}. Set TMPDIR to another folder, such as '/var/tmp'."
+            )
         if not self.deployment.takes_python:
             raise OptionError(
                 "deploy_mode='cluster' is not for a standalone cluster: Spark takes no Python application there. The "

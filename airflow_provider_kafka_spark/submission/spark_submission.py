@@ -39,7 +39,9 @@ _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 
 #: Maximum characters of a logged line; a driver's lines may quote records.
 _LONGEST_LINE = 4_000
-_LAST_LINES = 20
+#: What an error has of the output: the last lines, or those from the first exception on that ends the JVM.
+_LAST_LINES, _LINES_OF_TRACE, _LONGEST_IN_ERROR = 20, 200, 500
+_THROWN = 'Exception in thread "'
 
 
 class SparkSubmission(SparkSubmitHook):
@@ -296,8 +298,11 @@ class SparkSubmission(SparkSubmitHook):
         for line in lines:
             text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
             if (text.strip() or event is None) and not is_noise(text.strip()):
-                self._last_lines.append(shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE))
-                yield self._last_lines[-1]
+                said = shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE)
+                if said.startswith(_THROWN) and self._last_lines.maxlen == _LAST_LINES:
+                    self._last_lines = deque(maxlen=_LINES_OF_TRACE)
+                self._last_lines.append(shown(said, _LONGEST_IN_ERROR))
+                yield said
             if isinstance(event, JobStarted):
                 self._announce(event)
             elif event is not None:

@@ -320,9 +320,9 @@ def _living(hook: DelegationTokenHook) -> set[str]:
 
 def test_a_token_that_brokers_do_not_take(alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may have heard of it at the next try."""
-    monkeypatch.setattr(delegation_token, "USABLE_SECONDS", 2.0)
     token = alice.create()
     alice.expire_token(token)
+    monkeypatch.setattr(delegation_token, "USABLE_SECONDS", 2.0)
     began = time.monotonic()
     with pytest.raises(
         DelegationTokenNotUsableError, match=r"must be usable within 2 s; at .* still refused"

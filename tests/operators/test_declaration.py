@@ -32,3 +32,12 @@ def test_signature_and_declaration_are_the_same(kind: type[KafkaToKafkaOperator]
         if p.decides is not Decides.RECORDS and name in defaults:
             read = p.read(defaults[name])
             assert p.read(read) == read, name
+
+
+def test_a_default_of_a_subclass_may_be_one_that_only_it_reads() -> None:
+    """It is then compared as it is, where a plan says the parameter."""
+    declared = {p.name: p for p in ReplayOffsetRangesOperator._declared}  # noqa: SLF001
+
+    assert declared["source_conn_id"].read_default(None) is None
+    assert declared["preserve_partition"].read_default("{{ params.p }}") == "{{ params.p }}"
+    assert declared["columns"].read_default(None) == {}

@@ -117,7 +117,7 @@ def test_all_that_a_form_gives_reaches_the_job(
     kafka: KafkaBroker, topic: TopicFactory, recording_spark: RecordingSpark
 ) -> None:
     """Numbers, flags, lists and mappings are text then. A field that was emptied is None, which renders to text, and
-    the log says that it is left out.
+    counts as not given.
     """
     sources, target = [topic(suffix="a"), topic(suffix="b")], topic(suffix="target")
     now = datetime.now(timezone.utc)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError, OptionError
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 
 _MSK = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com:9098"
@@ -40,6 +40,15 @@ def _jar(path: Path, *entries: str) -> Path:
 @pytest.fixture(autouse=True)
 def _local(connection: Callable[..., None]) -> None:
     connection("spark_default", conn_type="spark", host="local[2]")
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b"])
+def test_a_folder_of_which_spark_makes_no_address(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One sentence before anything is planned, in place of what the JVM says."""
+    monkeypatch.setattr("tempfile.tempdir", f"/scratch/{name}")
+
+    with pytest.raises(OptionError, match=f"must have no blank.*{name}.*Set TMPDIR"):
+        _cluster().check()
 
 
 @pytest.mark.parametrize("kind", ["kafka", "kafka_spark"])

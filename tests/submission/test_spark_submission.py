@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.client_config import translate
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError, OptionError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.secrets import REDACTION
@@ -120,19 +119,6 @@ def submit(connection: Callable[..., None], home: Path, tmp_path: Path) -> Submi
         return Submitted(Path(submitted.pop("folder")), **submitted)
 
     return run
-
-
-@pytest.mark.parametrize("name", ["a b", "a#b", "100%", "a?b"])
-def test_a_folder_of_which_spark_makes_no_address(
-    submit: Submit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
-    """One sentence in place of what the JVM says."""
-    folder = tmp_path / name
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-
-    with pytest.raises(OptionError, match=f"must have no blank.*{re.escape(name)}.*Set TMPDIR"):
-        submit("local[2]")
 
 
 def settings(submitted: Submitted) -> dict[str, str]:
