@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.copy_parameters import parse_pause
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.new_topics import check_on_refused_config
 from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.parameters import (
     check_delivery_mode,
@@ -55,12 +56,12 @@ class Kind:
     :param read: reads a value as it was given, or as a template rendered it, by the parameter's name. It may read what
         it has read.
     :param renderer: by which Airflow shows it; empty for text.
-    :param read_in_dag: a value that is no template is read when the DAG is.
+    :param is_early: a value that is no template is read when the DAG is.
     """
 
     read: Callable[[Any, str], Any]
     renderer: str = ""
-    read_in_dag: bool = False
+    is_early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Declared:
 
     def read_in_dag(self, value: Any) -> Any:
         """What of that can be done when the DAG is read."""
-        return self.read(value) if self.kind.read_in_dag and not is_template(value) else value
+        return self.read(value) if self.kind.is_early and not is_template(value) else value
 
 
 def _text(value: Any, name: str) -> str:
@@ -142,9 +143,9 @@ OPTIONAL_TEXT = Kind(_optional_text)
 SQL = Kind(_optional_text, "sql")
 OPTIONAL_GROUP = Kind(lambda value, name: None if text_or_none(value) is None else check_group_id(value, name))
 COLUMNS = Kind(_expressions, "json")
-FLAG = Kind(flag, read_in_dag=True)
-OPTIONAL_FLAG = Kind(lambda value, name: None if value is None else flag(value, name), read_in_dag=True)
-COUNT = Kind(optional_integer, read_in_dag=True)
+FLAG = Kind(flag, is_early=True)
+OPTIONAL_FLAG = Kind(lambda value, name: None if value is None else flag(value, name), is_early=True)
+COUNT = Kind(optional_integer, is_early=True)
 SECONDS = Kind(check_seconds)
 TIME_SPAN = Kind(lambda value, name: milliseconds(value, name) / 1000)
 LIST = Kind(list_of)
@@ -166,7 +167,7 @@ COMMON = (
     Declared("target_topic_expr", OPTIONAL_TEXT, Decides.COPY),
     Declared("create_target_topics", FLAG, Decides.LAYOUT),
     Declared("new_topic_partitions", COUNT, Decides.LAYOUT),
-    Declared("on_refused_config", PLAIN, Decides.LAYOUT),
+    Declared("on_refused_config", _one_of(check_on_refused_config), Decides.LAYOUT),
     Declared("allow_same_topic", FLAG, Decides.LAYOUT),
     Declared("where", SQL, Decides.COPY),
     Declared("keys", KEYS, Decides.COPY),

@@ -17,7 +17,6 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.new_topics import (
     FAIL,
     NewTopic,
-    check_on_refused_config,
     new_topics,
     with_new_topics,
 )
@@ -40,7 +39,6 @@ class NewTargets:
 
     def check(self, target_topic_expr: str | None) -> None:
         """:raises OptionError: if the parameters contradict one another."""
-        check_on_refused_config(self.on_refused_config)
         if self.enabled and target_topic_expr is not None:
             raise OptionError(
                 "create_target_topics=True needs names that are known before the job; with target_topic_expr only "

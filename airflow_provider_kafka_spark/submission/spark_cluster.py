@@ -15,7 +15,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE as KAFKA_TYPE
+from airflow_provider_kafka_spark.core.connection.connection_form import KAFKA_TYPES
 from airflow_provider_kafka_spark.core.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
@@ -352,7 +352,7 @@ class SparkCluster:
                 "'spark'), or set "
                 f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
             ) from error
-        if connection.conn_type in ("kafka", KAFKA_TYPE):
+        if connection.conn_type in KAFKA_TYPES:
             raise ConnectionConfigError(
                 f"spark_conn_id must be the id of a Spark connection, such as 'spark_default'; {self.spark_conn_id!r} "
                 "is of type 'kafka'. Kafka connections are source_conn_id and target_conn_id."

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.clients.connection.files import configure
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.connection_form import (
     CONN_TYPE,
+    KAFKA_TYPES,
     FormFields,
     extra_of_form,
     with_field_names,
@@ -107,7 +108,7 @@ def _translated(connection: Connection, extra: Any) -> KafkaClientConfig:
             f'The Extra of connection {conn_id!r} must be a JSON object such as {{"bootstrap.servers": '
             f'"broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
         )
-    if not extra and connection.conn_type not in (None, "", "kafka", CONN_TYPE):
+    if not extra and connection.conn_type not in (None, "", *KAFKA_TYPES):
         raise ConnectionConfigError(
             f"The connection {conn_id!r} is of type {connection.conn_type!r}, and its Extra is empty: it leads to no "
             "Kafka cluster. Pass the id of a Kafka connection, such as 'kafka_default'."

@@ -13,6 +13,8 @@ from airflow_provider_kafka_spark.core.connection.client_properties import DEFAU
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 CONN_TYPE = "kafka_spark"
+#: With that of the Kafka provider.
+KAFKA_TYPES = ("kafka", CONN_TYPE)
 #: Field in the connection's Extra -> its property. A field of ``_PATH_OR_PEM`` has one of two properties.
 _PROPERTIES = {
     "security_protocol": "security.protocol",
