@@ -47,10 +47,10 @@ chromium:
 	@sh .ci/install_chromium
 
 demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy and a replay, with the proof that every record arrived
-	@$(BIN)/python -m $(PACKAGE).testing.demo
+	@$(BIN)/python -m tests.demo
 
 demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make demo first)
-	@$(BIN)/python -m $(PACKAGE).testing.demo --ui
+	@$(BIN)/python -m tests.demo --ui
 
 test: setup ## Run the tests, with a real broker, real Spark and real Airflow (about 20 minutes); PROCESSES=1 for a small machine
 	@$(BIN)/python -m $(PACKAGE).prepare

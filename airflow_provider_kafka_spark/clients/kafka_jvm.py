@@ -22,7 +22,6 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.connection.jaas import parse_jaas
-from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -35,6 +34,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     KafkaSparkError,
 )
+from airflow_provider_kafka_spark.core.secrets import without_token_answer
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.connector import client_jars
 from airflow_provider_kafka_spark.toolchain.java import find_java

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.declaration import BOUNDED, COMMON, Decides, names
 from airflow_provider_kafka_spark.core.errors import (
@@ -19,6 +18,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.known_topics import TOPIC_ID, recreated
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.parameters import read_json
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, shortened
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.resolve import MissingRange

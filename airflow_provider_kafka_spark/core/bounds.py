@@ -6,9 +6,7 @@ A requested offset is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffse
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -16,6 +14,7 @@ from typing import Any, Literal
 
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import read_json
 
 #: A smaller number, read as milliseconds since 1970, lies before 1973-03-03 and is most likely in seconds.
 SMALLEST_EPOCH_MS = 10**11
@@ -272,23 +271,6 @@ def iso(epoch_ms: int) -> str:
     """ISO 8601 in UTC with milliseconds, for messages and logs."""
     moment = datetime.fromtimestamp(epoch_ms // 1_000, tz=timezone.utc)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1_000:03d}Z"
-
-
-def read_json(text: str, name: str) -> object:
-    """Read JSON in which no object names a key twice.
-
-    :raises BoundError: if one does.
-    :raises ValueError: if it is not JSON; or a :class:`RecursionError`.
-    """
-
-    def raise_if_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        # Both Python and Spark would silently take the last one.
-        repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        if repeated:
-            raise BoundError(f"{name} names {repeated} twice in {text!r}. Name each once.")
-        return dict(pairs)
-
-    return json.loads(text, object_pairs_hook=raise_if_repeated)
 
 
 def _number_of(bound: RequestedOffset) -> int:

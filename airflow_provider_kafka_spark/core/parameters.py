@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import reprlib
+from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import read_json
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError, OptionError
 
 #: What a clear after a success does.
 MISSING_ONLY, COPY_AGAIN, FAIL = ON_RERUN = ("missing_only", "copy_again", "fail")
@@ -214,3 +215,20 @@ def is_read_committed(isolation_level: object) -> bool:
     if isolation_level not in ISOLATION_LEVELS:
         raise OptionError(f"isolation_level must be one of {ISOLATION_LEVELS}; got {isolation_level!r}.")
     return isolation_level == "read_committed"
+
+
+def read_json(text: str, name: str) -> object:
+    """Read JSON in which no object names a key twice.
+
+    :raises BoundError: if one does.
+    :raises ValueError: if it is not JSON; or a :class:`RecursionError`.
+    """
+
+    def raise_if_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        # Both Python and Spark would silently take the last one.
+        repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        if repeated:
+            raise BoundError(f"{name} names {repeated} twice in {text!r}. Name each once.")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=raise_if_repeated)

@@ -15,11 +15,10 @@ from airflow_provider_kafka_spark.core.bounds import (
     parse_bound,
     parse_start,
     parse_timestamp,
-    read_json,
 )
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.parameters import check_group_id
+from airflow_provider_kafka_spark.core.parameters import check_group_id, read_json
 
 _GROUP_PREFIX = "group:"
 

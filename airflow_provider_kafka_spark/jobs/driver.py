@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
 from airflow_provider_kafka_spark.core.handoff.secret_references import dereferenced
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_in
 from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
-from airflow_provider_kafka_spark.core.secrets import redact
+from airflow_provider_kafka_spark.core.secrets import redact, without_token_answer
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
 from airflow_provider_kafka_spark.jobs.progress import emit, remove_progress
 from airflow_provider_kafka_spark.jobs.report_file import write_report

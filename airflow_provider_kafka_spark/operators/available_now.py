@@ -14,6 +14,7 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run
+from airflow_provider_kafka_spark.core.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.bounds import Bound
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
@@ -44,7 +45,7 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.segments import MappedBatch, joined, within
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, BatchForm, Binding, Checkpoint
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from airflow_provider_kafka_spark.core.streams.verification import (

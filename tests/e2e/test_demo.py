@@ -74,7 +74,7 @@ def _demo(home: Path, mark: ProcessMark, environment: dict[str, str] | None = No
     temporary = home.parent / "tmp"
     temporary.mkdir()
     demo = subprocess.Popen(
-        [sys.executable, "-m", "airflow_provider_kafka_spark.testing.demo", "--records", RECORDS, "--home", str(home)],
+        [sys.executable, "-m", "tests.demo", "--records", RECORDS, "--home", str(home)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

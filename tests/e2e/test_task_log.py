@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_provider_kafka_spark.testing.task_log import TaskLog
+from tests.task_log import TaskLog
 
 NAME = "airflow.task.operators.airflow_provider_kafka_spark.operators.batch.KafkaToKafkaBatchOperator"
 

@@ -19,13 +19,13 @@ from airflow_provider_kafka_spark.core.connection.faults import (
     of_expired_certificate,
     worst_login_fault,
 )
-from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,
     BrokerUnavailableError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.secrets import without_token_answer
 from airflow_provider_kafka_spark.core.shown_text import one_line
 
 _AUTHENTICATION = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})

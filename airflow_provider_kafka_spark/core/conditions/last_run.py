@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import read_json
 from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
@@ -19,6 +18,7 @@ from airflow_provider_kafka_spark.core.conditions.since import parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
 from airflow_provider_kafka_spark.core.known_topics import TOPIC_ID, KnownTopics, offsets_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.parameters import read_json
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 
 _VERSION = 2

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp, read_json
+from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import check_group_id
+from airflow_provider_kafka_spark.core.parameters import check_group_id, read_json
 
 _GROUP_PREFIX = "group:"
 #: In the result of a task, and in the JSON form of offsets.

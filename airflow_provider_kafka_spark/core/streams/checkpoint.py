@@ -24,15 +24,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from airflow_provider_kafka_spark.core.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.codec import decode, decode_text, encode
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import CheckpointError, ProtocolError
 from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 
 GENERATION_PREFIX = "generation-"
 #: The manifest, in the folder of each generation.
@@ -136,36 +136,6 @@ def _agree(mine: str, theirs: str) -> bool:
 
 def _json_of_given(**values: Any) -> str:
     return json.dumps({name: value for name, value in values.items() if value}, sort_keys=True)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchForm:
-    """How the records of a batch are read and written: parameters by name, which must not change within a batch."""
-
-    provenance: str | None
-    include_headers: bool
-    preserve_timestamps: bool
-    isolation_level: str
-    delivery: str
-
-    @classmethod
-    def of(cls, parameters: CopyParameters) -> BatchForm:
-        return cls(**{f.name: getattr(parameters, f.name) for f in fields(cls)})
-
-    def described(self) -> dict[str, str]:
-        """As parts of a delivery key."""
-        return {name: str(value) for name, value in asdict(self).items()}
-
-    def changes(self, other: BatchForm) -> list[str]:
-        """What must not change within a batch that was begun with this form, and differs in the other one.
-
-        The delivery may change where the target is read back by headers, and where it was at least once before: then
-        there is no progress to keep.
-        """
-        mine, theirs = asdict(self), asdict(other)
-        if self.provenance == "headers" or self.delivery != EXACTLY_ONCE:
-            theirs["delivery"] = mine["delivery"]
-        return [f"{name} must stay {mine[name]!r}; got {theirs[name]!r}" for name in mine if mine[name] != theirs[name]]
 
 
 @dataclass(frozen=True, slots=True)

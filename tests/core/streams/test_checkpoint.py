@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_kafka_spark.core.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import CheckpointError
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
@@ -16,7 +17,6 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LEASE_SECONDS,
     STALE_SECONDS,
     Batch,
-    BatchForm,
     Binding,
     Checkpoint,
     LatestSubmission,

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import DeliveryError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.streams.checkpoint import BatchForm, Binding, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import (
     check_stream,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.connection.token_answer import without_token_answer
+from airflow_provider_kafka_spark.core.secrets import without_token_answer
 
 _LIBRDKAFKA = "Failed to acquire SASL OAUTHBEARER token: "
 _JAVA = "IOException: The response code 401 and error response {} was encountered reading the token endpoint response"

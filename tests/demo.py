@@ -1,7 +1,7 @@
 """Run the main job on real components: Airflow replays offset ranges of a Kafka topic through Spark into another, with
 the proof that every record arrived.
 
-``make demo``, or ``python -m airflow_provider_kafka_spark.testing.demo`` in a checkout. Ctrl-C ends it at any moment,
+``make demo``, or ``python -m tests.demo``. Ctrl-C ends it at any moment,
 with all its processes.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
     from airflow_provider_kafka_spark.testing.record import Record
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
 HOURS = 24
 #: The replay's ranges end at offset 5,000 of each partition.
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m airflow_provider_kafka_spark.testing.demo",
+        prog="python -m tests.demo",
         description="Run two example DAGs on an embedded Kafka broker, and compare source and target. Ctrl-C ends it.",
     )
     parser.add_argument(
@@ -72,8 +72,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.records < FEWEST_RECORDS:
         parser.error(f"--records: expected at least {FEWEST_RECORDS}, for the replay's ranges; got {options.records}")
-    if not (CHECKOUT / "dags").is_dir():
-        parser.error(f"the demo runs the example DAGs of a checkout, and there is no {CHECKOUT / 'dags'}")
     return options
 
 
@@ -230,8 +228,8 @@ class Demo:
         example: Example,
     ) -> bool:
         """Run one DAG, print its task's log lines, compare source and target, and return whether the proof holds."""
-        from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
-        from airflow_provider_kafka_spark.testing.task_log import TaskLog
+        from tests.copy_proof import prove_copy
+        from tests.task_log import TaskLog
 
         log = home.logs / f"{example.dag_id}.log"
         self.emit()
