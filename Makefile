@@ -91,7 +91,7 @@ docs: $(READY) ## Build the site of the documentation into .docs; a broken link 
 	@AIRFLOW_HOME=$(CURDIR)/.cache/docs-airflow $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs .docs
 	@echo "Open .docs/README.html"
 
-errors-page: $(READY) ## Write docs/reference/errors.md from core/errors.py
+errors-page: $(READY) ## Write docs/reference/errors.md from core/errors
 	@$(BIN)/python .ci/write_errors_page.py > docs/reference/errors.md
 
 constraints: $(READY) ## Resolve constraints.txt anew from constraints.in

@@ -1,7 +1,4 @@
-"""Write docs/reference/errors.md from the docstrings of core/errors.py and from explain.py, to the standard output.
-
-The first paragraph of a class's docstring is its meaning, the second what to do.
-"""
+"""Write docs/reference/errors.md from the classes of core/errors, to the standard output."""
 
 from __future__ import annotations
 
@@ -10,14 +7,13 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
-from airflow_provider_kafka_spark.core import errors
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.explain import explanation_of
+from airflow_provider_kafka_spark.core.errors.catalogue import all_errors, meaning_and_advice
 
 _HEAD = """\
 # Errors
 
-This page is generated from `core/errors.py` by `make errors-page`.
+This page is generated from `core/errors` by `make errors-page`.
 
 Every failure that this package names is a subclass of `KafkaSparkError`, in
 `airflow_provider_kafka_spark.core.errors`. The message of an error says what is wrong and what to do.
@@ -29,41 +25,49 @@ message. After you corrected the cause, clear the task.
 **Codes.** The message of a failed task ends with the error's code. A code never changes. A shell has the same texts as
 this page: `airflow kafka-spark explain KS208`, or `python -m airflow_provider_kafka_spark.explain DataLossError`, and
 `--list` for all codes. In the commands to check, words in capitals are yours to replace; `B` is a bootstrap server.
+
+## All errors
+
+Below each error are those that `except` catches with it.
 """
 
 
 def main() -> None:
     """Print the page."""
-    families = KafkaSparkError.__subclasses__()
-    sections = [_HEAD, _entry(KafkaSparkError)]
-    for family in families:
-        sections.append(f"## {_spaced(family.__name__)}\n")
-        sections += map(_entry, _tree(family))
+    sections = [_HEAD, "\n".join(f"{'  ' * depth}- {_link(error)}" for error, depth in _tree(KafkaSparkError)) + "\n"]
+    for error, depth in _tree(KafkaSparkError):
+        if depth == 1:
+            sections.append(f"## {_spaced(error.__name__)}\n")
+        sections.append(_entry(error))
     sys.stdout.write("\n".join(sections))
 
 
-def _tree(error: type[KafkaSparkError]) -> Iterator[type[KafkaSparkError]]:
-    """An error and all that are derived from it, in the order of the module."""
-    yield error
-    for derived in error.__subclasses__():
-        if derived.__module__ == errors.__name__:
-            yield from _tree(derived)
+def _tree(error: type[KafkaSparkError], depth: int = 0) -> Iterator[tuple[type[KafkaSparkError], int]]:
+    """An error and all that are derived from it, in the order of the codes, with their depths."""
+    yield error, depth
+    for derived in all_errors():
+        if error in derived.__bases__:
+            yield from _tree(derived, depth + 1)
+
+
+def _link(error: type[KafkaSparkError]) -> str:
+    return f"[`{error.__name__}`](#{error.__name__.lower()}) {error.code}{', retried' if error.retriable else ''}"
 
 
 def _entry(error: type[KafkaSparkError]) -> str:
-    found = explanation_of(error)
+    meaning, advice = meaning_and_advice(error)
     (base,) = error.__bases__
     parts = [
         f'<a id="{error.code.lower()}"></a>\n',
         f"### `{error.__name__}`\n",
         f"Code: {error.code}. Base: `{base.__name__}`. {'Retried' if error.retriable else 'Not retried'}.\n",
-        f"{_wrapped(found.happened)}\n",
-        f"{_wrapped(f'**What to do:** {found.to_do}')}\n",
+        f"{_wrapped(meaning)}\n",
+        f"{_wrapped(f'**What to do:** {advice}')}\n",
     ]
-    if found.causes:
-        parts += ["**Likely causes:**\n", *(_wrapped(f"- {cause}", "  ") for cause in found.causes), ""]
-    if found.checks:
-        parts += ["**What to check:**\n", "```sh", *found.checks, "```\n"]
+    if error.causes:
+        parts += ["**Likely causes:**\n", *(_wrapped(f"- {cause}", "  ") for cause in error.causes), ""]
+    if error.checks:
+        parts += ["**What to check:**\n", "```sh", *error.checks, "```\n"]
     return "\n".join(parts)
 
 

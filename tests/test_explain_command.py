@@ -1,4 +1,4 @@
-"""Promises of ``python -m airflow_provider_kafka_spark.explain``, and of the codes of errors."""
+"""Promises of ``python -m airflow_provider_kafka_spark.explain``; the catalogue has a test of its own."""
 
 from __future__ import annotations
 
@@ -14,58 +14,15 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark import explain
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DataLossError, KafkaSparkError
-from airflow_provider_kafka_spark.explain import all_errors, explanation_of
+from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 
 _PACKAGE = Path(explain.__file__).parent
 _CHECKOUT = _PACKAGE.parent
-#: A code is in the logs, tickets and runbooks of users: none is changed, removed or used again.
-_LISTED = """
-KS001 KafkaSparkError KS100 InvalidInputError KS101 OffsetRangeError KS102 BoundError KS103 OptionError
-KS104 ExpressionError KS105 AuditInputError KS106 ConnectionConfigError KS107 TargetError KS108 TargetRecreatedError
-KS200 PlanError KS201 PlanTooLargeError KS202 PlanOutdatedError KS203 AlreadyDeliveredError KS204 UnknownTopicError
-KS205 ConcurrentRunsError KS206 GroupOffsetsError KS207 TopicRecreatedError KS208 DataLossError
-KS209 OpenTransactionError KS300 CheckpointError KS301 CheckpointMissingError KS302 CheckpointInUseError
-KS400 ConsumerGroupError KS401 ConsumerGroupActiveError KS500 BrokerError KS501 BrokerUnavailableError
-KS502 BrokerAuthenticationError KS503 BrokerTlsError KS504 BrokerAuthorizationError KS505 DelegationTokenError
-KS506 DelegationTokenExpiredError KS507 DelegationTokenNotUsableError KS600 SubmitError KS601 JavaNotFoundError
-KS602 JavaStartError KS603 SparkSubmitNotFoundError KS604 SparkVersionError KS605 JarError KS606 ClassArchiveError
-KS607 ReportLocationError KS608 JobFolderError KS609 StartNotRecordedError KS700 JobError KS701 JobFailedError
-KS702 JobReportMissingError KS703 JobReportForgedError KS704 DeliveryError KS705 AuditFindingError
-KS706 DuplicateRecordsError KS707 PausedTooLongError KS708 RunTakenOverError KS709 JobTokenEndedError
-KS710 EarlierJobUnknownError KS711 ProgressUnknownError KS712 TransactionEndedError KS713 SourceStalledError
-KS714 JobKilledError KS715 SourceDamagedError KS801 AirflowApiError KS802 ProtocolError KS803 LocalServiceError
-"""
-_CODES = dict(re.findall(r"(KS\d+) (\w+)", _LISTED))
-_FAMILIES = {"KafkaSparkError", "SubmitError", "JobError"}
-_EACH_ERROR = pytest.mark.parametrize("error", all_errors(), ids=lambda error: error.__name__)
-
-
-def test_no_code_changes() -> None:
-    assert {error.code: error.__name__ for error in all_errors()} == _CODES
-
-
-@_EACH_ERROR
-def test_every_error_is_explained(error: type[KafkaSparkError]) -> None:
-    """And has a code of its own; a new class would have that of its base."""
-    found = explanation_of(error)
-
-    assert "code" in vars(error)
-    assert [other for other in all_errors() if other.code == error.code] == [error]
-    assert found.happened
-    assert found.to_do
-    assert error.__name__ in _FAMILIES or error.__name__ in explain._CAUSES  # noqa: SLF001 - causes of a base are vague
-    assert found.checks or error is KafkaSparkError
-
-
-def test_no_explanation_is_of_an_error_that_does_not_exist() -> None:
-    names = {error.__name__ for error in all_errors()}
-
-    assert {*explain._CAUSES, *explain._CHECKS} - names == set()  # noqa: SLF001
 
 
 def test_the_commands_of_airflow_and_of_this_package_exist() -> None:
-    commands = {check for error in all_errors() for check in explanation_of(error).checks}
+    commands = {check for error in all_errors() for check in error.checks}
     parser = get_parser()
     for command in commands:
         words = command.removeprefix("AIRFLOW__CORE__TEST_CONNECTION=Enabled ").split()
@@ -109,7 +66,8 @@ def test_an_unknown_error(asked: str, hint: str, capsys: pytest.CaptureFixture[s
 
 def test_the_list_and_nothing_to_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain.main(["--list"]) == 0
-    assert dict(line.split() for line in capsys.readouterr().out.splitlines()) == _CODES
+    listed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert listed == [[error.code, error.__name__] for error in all_errors()]
     assert explain.main([]) == 2
     assert "must be given" in capsys.readouterr().err
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core import errors
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
 from airflow_provider_kafka_spark.core.parameters import DELIVERIES as NAMES_OF_DELIVERIES
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.submission import deployment
@@ -215,8 +214,7 @@ def test_every_master_spark_and_delivery_has_its_row() -> None:
 
 def test_every_error_has_its_row() -> None:
     """In which a test's file names it, so that a row of a table that goes takes its error along."""
-    classes = {c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, KafkaSparkError)}
-    assert _texts(ERRORS) | set(FAMILIES) == {c.__name__ for c in classes}
+    assert _texts(ERRORS) | set(FAMILIES) == {error.__name__ for error in all_errors()}
     files = {row.text: [_CHECKOUT / test.partition("::")[0] for test in row.tests] for row in ERRORS}
     named = {name for name, of in files.items() if any(file.exists() and name in file.read_text() for file in of)}
     assert _texts(ERRORS) - named == set()

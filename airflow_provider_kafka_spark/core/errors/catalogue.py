@@ -1,0 +1,24 @@
+"""All errors with what is known about them, read from their classes. No I/O."""
+
+from __future__ import annotations
+
+import inspect
+
+from airflow_provider_kafka_spark.core import errors
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+
+
+def all_errors() -> list[type[KafkaSparkError]]:
+    """Every error, in the order of the codes."""
+    named = (value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, KafkaSparkError))
+    return sorted(named, key=lambda error: error.code)
+
+
+def meaning_and_advice(error: type[KafkaSparkError]) -> tuple[str, str]:
+    """What an error means, and what to do: the paragraphs of its docstring, with Markdown's marks of code."""
+    meaning, _, advice = inspect.cleandoc(error.__doc__ or "").partition("\n\n")
+    return _one_line(meaning), _one_line(advice)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())

@@ -1,0 +1,230 @@
+"""Errors of a job that ran and did not prove delivery."""
+
+from __future__ import annotations
+
+from airflow_provider_kafka_spark.core.errors import commands
+from airflow_provider_kafka_spark.core.errors.base import KafkaSparkError, listed
+
+
+class JobError(KafkaSparkError):
+    """The Spark job ran and did not prove delivery.
+
+    Look at the subclass: it names what is wrong.
+    """
+
+    code = "KS700"
+    checks = listed(commands.YARN_LOG, commands.POD_LOG)
+
+
+class JobFailedError(JobError):
+    """The job reported a failure that has no name of its own.
+
+    Look at the cause in the message and at the driver's log.
+    """
+
+    code = "KS701"
+    retriable = True
+    causes = listed(
+        "An executor or the driver failed in a way that has no error of its own.",
+        "The cluster took its resources away.",
+    )
+
+
+class JobReportMissingError(JobError):
+    """The job ended without a report: its driver died, or the report was lost.
+
+    Look at the end of the driver's log in the message, such as for lack of memory.
+    """
+
+    code = "KS702"
+    retriable = True
+    causes = listed(
+        "The driver had too little memory and was killed.",
+        "The driver's pod or container was evicted.",
+        "The driver cannot write to report_location.",
+    )
+    checks = listed(commands.YARN_LOG, commands.POD)
+
+
+class JobReportForgedError(JobError):
+    """The report was not written by the submitted job, or was changed afterwards.
+
+    Check who may write to ``report_location``.
+    """
+
+    code = "KS703"
+    retriable = True
+    causes = listed("Another job, or a person, writes to the same report_location.")
+
+
+class DeliveryError(JobError):
+    """The job's report does not match the plan: records may be missing from the target.
+
+    Wait for the retry, which writes what is missing. If it fails too, look at the ranges in the message.
+    """
+
+    code = "KS704"
+    retriable = True
+    causes = listed(
+        "A Spark task was lost after the job's count.",
+        "The brokers acknowledged fewer records than were planned.",
+    )
+    checks = listed("python -m airflow_provider_kafka_spark.audit RESULT.json")
+
+
+class AuditFindingError(JobError):
+    """An audit found records of a past copy missing, doubled or different in the target.
+
+    Replay ``missing_ranges`` of the result if records are missing. Pass ``fail_on_finding=False`` to have findings
+    reported only.
+    """
+
+    code = "KS705"
+    causes = listed(
+        "Records of the target aged out, were compacted or deleted since the copy.",
+        "A copy with at_least_once was repeated.",
+        "Something else writes to the target with the same header.",
+    )
+    checks = listed("airflow kafka-spark coverage --help", commands.TOPIC_CONFIG)
+
+
+class DuplicateRecordsError(JobError):
+    """All records were delivered, and some of them more than once.
+
+    Remove the surplus by the provenance header, or pass ``allow_duplicates=True`` to have it reported only.
+    """
+
+    code = "KS706"
+    causes = listed("A Spark task or the whole job was repeated, with delivery='at_least_once'.")
+    checks = listed("python -m airflow_provider_kafka_spark.audit RESULT.json")
+
+
+class PausedTooLongError(JobError):
+    """The consumer group of ``pause_while_lag`` did not catch up within ``max_pause``, or its lag was unknown for that
+    long.
+
+    Look at the consumers of the group. A retry continues where this try stopped.
+    """
+
+    code = "KS707"
+    retriable = True
+    causes = listed(
+        "The consumers of the group stand still, or are slower than the producers.",
+        "The group has no committed offsets, so that its lag is unknown.",
+    )
+    checks = listed(commands.GROUP)
+
+
+class RunTakenOverError(JobError):
+    """A later try of the same run writes now. This one was fenced and writes nothing more.
+
+    Nothing: the later try finishes the run.
+    """
+
+    code = "KS708"
+    retriable = True
+    causes = listed(
+        "Airflow took this try for lost and began another one, which finishes the run.",
+        "Another deployment of Airflow has the same [kafka_spark] deployment, and runs the same names on this "
+        "Kafka: the two stop each other. Give each deployment a name of its own.",
+    )
+
+
+class JobTokenEndedError(JobError):
+    """The delegation token that the job logged in with ended while it ran.
+
+    Raise ``delegation.token.max.lifetime.ms``, or split the job.
+    """
+
+    code = "KS709"
+    retriable = True
+    causes = listed("The job ran longer than the token may live.")
+    checks = listed(commands.TOKENS)
+
+
+class EarlierJobUnknownError(JobError):
+    """It is unknown whether the job of an earlier try still runs. A second job could write the same records again.
+
+    Give the worker access to YARN's ResourceManager or to Kubernetes, as the message says.
+    """
+
+    code = "KS710"
+    retriable = True
+    causes = listed(
+        "The cluster's API did not answer.",
+        "The worker has no permission to read the application or the pod.",
+    )
+    checks = listed("yarn application -status APPLICATION_ID", "kubectl auth can-i get pods")
+
+
+class ProgressUnknownError(JobError):
+    """The committed progress of a Spark task is gone, so it is unknown what it has delivered. Nothing was written.
+
+    Nothing: a retry reads the target back.
+    """
+
+    code = "KS711"
+    retriable = True
+    causes = listed("The committed progress expired (offsets.retention.minutes), or was deleted.")
+
+
+class TransactionEndedError(JobError):
+    """The brokers ended a transaction of the job: it was open for too long, or another attempt of its task took over.
+
+    Nothing, if it is rare. Else raise ``kafka.transaction.timeout.ms`` in ``sink_options``.
+    """
+
+    code = "KS712"
+    retriable = True
+    causes = listed(
+        "A transaction was open for longer than the time-out, as with slow brokers or a long pause of the JVM.",
+        "InvalidPidMappingException: the brokers have forgotten a transactional id that rested for longer than "
+        "their transactional.id.expiration.ms, 7 days by default. A retry gets a new one.",
+        "Spark started a second attempt of the same task.",
+    )
+    checks = listed(commands.TRANSACTIONS)
+
+
+class SourceStalledError(JobError):
+    """The source gave no records for longer than ``kafkaConsumer.pollTimeoutMs``. What was committed stays.
+
+    Check the brokers of the source, or raise ``kafkaConsumer.pollTimeoutMs`` in ``source_options``.
+    """
+
+    code = "KS713"
+    retriable = True
+    causes = listed(
+        "A broker of the source is overloaded or a partition has no leader.",
+        "An open transaction hides the records that come next.",
+        "A quota throttles the login.",
+    )
+    checks = listed(commands.TOPIC, commands.HANGING)
+
+
+class JobKilledError(JobError):
+    """The task was killed, and its job with it. Airflow decides whether it is tried again.
+
+    Clear the task to go on. It writes only what is missing.
+    """
+
+    code = "KS714"
+    retriable = True
+    causes = listed(
+        "A person or a time-out (execution_timeout) ended the task.",
+        "The worker stopped, or ran out of memory.",
+    )
+
+
+class SourceDamagedError(JobError):
+    """A record batch of the source is damaged: its checksum is wrong, it is cut off, or its format is not known.
+
+    Nothing of it was written. Look at the disk of the partition's leader, or move the leader to another replica.
+    """
+
+    code = "KS715"
+    retriable = True
+    causes = listed(
+        "A disk of a broker has damaged the log of the partition.",
+        "The network has damaged the answer of a broker; then a retry passes.",
+    )
+    checks = listed(commands.TOPIC)

@@ -1,0 +1,49 @@
+"""Errors of Airflow's API, of other versions of this package, and of services for tests."""
+
+from __future__ import annotations
+
+from airflow_provider_kafka_spark.core.errors.base import KafkaSparkError, listed
+
+
+class AirflowApiError(KafkaSparkError):
+    """Airflow's API did not answer a question about past runs.
+
+    The message has its answer. Check its address, and the token or the user that the command has.
+    """
+
+    code = "KS801"
+    retriable = True
+    causes = listed(
+        "The address of the API server is wrong, or it is down.",
+        "The token has expired, or its user may not read the DAG.",
+    )
+    checks = listed("curl -s API_SERVER/api/v2/monitor/health")
+
+
+class ProtocolError(KafkaSparkError):
+    """A request, report, event or stored state is not of the version or form that this package reads.
+
+    Run the same version of this package on all workers and triggerers, and remove copies installed on the cluster.
+    Clear a task whose stored plan is too old.
+    """
+
+    code = "KS802"
+    causes = listed(
+        "Workers, triggerer and cluster have different versions of this package.",
+        "A task was planned by an older version and is continued by this one.",
+    )
+    checks = listed("pip show airflow-provider-kafka-spark")
+
+
+class LocalServiceError(KafkaSparkError):
+    """A broker or cluster for tests and demos did not start, answer or stop.
+
+    Look at the end of its log in the message.
+    """
+
+    code = "KS803"
+    causes = listed(
+        "The port is in use.",
+        "The machine has too little memory, or is under heavy load.",
+    )
+    checks = listed("ss -ltn", "free -m")
