@@ -10,6 +10,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.bounds import TimeWindow
+from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
+from airflow_provider_kafka_spark.core.fault import Fault
 from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.plan import Target
 from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState
@@ -39,6 +41,7 @@ _PLAIN: Mapping[Any, st.SearchStrategy[Any]] = {
 }
 #: What classes require of their fields, where the types do not say it.
 _FIELDS: Mapping[tuple[type, str], st.SearchStrategy[Any]] = {
+    (Fault, "code"): st.sampled_from([error.code for error in all_errors()]),
     (Mark, "state"): st.sampled_from([state.value for state in MarkState]),
     (StreamManifest, "stream_id"): st.text("0123456789abcdef", min_size=16, max_size=16),
 }

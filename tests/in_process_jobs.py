@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.file_names import REPORT
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, take_event
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
@@ -72,8 +71,9 @@ class InProcessSpark:
             path = folder / REPORT
             self.run(job, write_request(folder, replace(request, report_uri=str(path))))
             report = JobReport.from_json(verified(path.read_text(), request.report_key))
-        if report.failure is not None:
-            raise error_named(report.failure.error, JobFailedError)(report.failure.message)
+        error = report.error((request.source_options, request.sink_options))
+        if error is not None:
+            raise error
         return report
 
 

@@ -6,18 +6,20 @@ A driver that runs other code than the worker must not guess, so both sides refu
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode_text, encode
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.fault import Fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.segments import Segment
 
-PROTOCOL_VERSION = 12
+PROTOCOL_VERSION = 13
 _REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."
@@ -412,24 +414,12 @@ class AuditReport:
 
 
 @dataclass(frozen=True, slots=True)
-class JobFailure:
-    """Why the job failed, and what to do about it.
-
-    :param error: a name in the error tree, such as ``ExpressionError``.
-    :param message: what happened; without secrets.
-    """
-
-    error: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class JobReport:
     """The job's report of what it did. The task succeeds only if the report matches the plan.
 
     :param delivery_key: of what the whole plan delivers, see ``core.run_protocol``.
     :param target_ids: id of each target topic, from the claim to the end of the job.
-    :param failure: None if the job finished.
+    :param failure: None if the job finished; see :meth:`error`.
     :param target_ranges: where the written records are, without those of ``JobRequest.proved_targets``: from the first
         to the last one of a partition. Records of other writers may lie between them.
     :param target_ends: the end of each target partition when all was written; of a stream, nothing.
@@ -463,7 +453,7 @@ class JobReport:
     seconds: float
     delivery_key: str = ""
     target_ids: Mapping[str, str] = field(default_factory=dict)
-    failure: JobFailure | None = None
+    failure: Fault | None = None
     target_ranges: tuple[OffsetRange, ...] = ()
     target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     segments: tuple[Segment, ...] | None = None
@@ -493,6 +483,15 @@ class JobReport:
     @property
     def records_rejected(self) -> int:
         return sum(r.records_rejected for r in self.ranges)
+
+    def error(self, secrets: Iterable[Mapping[str, str]]) -> KafkaSparkError | None:
+        """The failure that the job reports, to be raised; None if it finished.
+
+        :param secrets: options of the job's logins. The driver has left out those that it knew.
+        """
+        if self.failure is None:
+            return None
+        return self.failure.error(secrets, f"The Spark job failed (application {self.application_id}): ")
 
     def to_json(self) -> str:
         return json.dumps(encode(self, PROTOCOL_VERSION), sort_keys=True)

@@ -17,13 +17,11 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_kafka_spark.core.errors import (
     EarlierJobUnknownError,
-    JobFailedError,
     JobKilledError,
     JobReportMissingError,
     OptionError,
     ReportLocationError,
     StartNotRecordedError,
-    error_named,
 )
 from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED, progress_uri
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
@@ -32,7 +30,7 @@ from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.secrets import redact, secrets_in_url
+from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.state.seal import seal
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
@@ -479,12 +477,9 @@ class SparkJobHook(BaseHook):
         report = JobReport.from_json(verified(text, request.report_key))
         if not self.cluster.deployment.driver_on_worker:
             remove_shared_report(uri)
-        if report.failure is not None:
-            # The driver did so already, for the secrets that it had.
-            message = redact(report.failure.message, (request.source_options, request.sink_options))
-            raise error_named(report.failure.error, JobFailedError)(
-                f"The Spark job failed (application {report.application_id}): {message}"
-            ) from failure
+        error = report.error((request.source_options, request.sink_options))
+        if error is not None:
+            raise error from failure
         return report
 
 

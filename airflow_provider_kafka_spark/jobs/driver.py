@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.fault import Fault
 from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
 from airflow_provider_kafka_spark.core.handoff.secret_references import dereferenced
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_in
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact, without_token_answer
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
 from airflow_provider_kafka_spark.jobs.progress import emit, remove_progress
@@ -99,9 +100,9 @@ def _report_failure(
         [*logins, {"event secret": request.event_token, "report secret": request.report_key}],
     )
     failure = (
-        JobFailure(type(error).__name__, shown_lines(text, _MAX_LINES, _LONGEST_LINE))
+        Fault(error.code, shown_lines(text, _MAX_LINES, _LONGEST_LINE))
         if isinstance(error, KafkaSparkError)
-        else failure_in(text, request)
+        else Fault.of(failure_in(text, request))
     )
     return JobReport(
         run_id=request.run_id,

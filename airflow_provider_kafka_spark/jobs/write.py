@@ -13,7 +13,6 @@ from airflow_provider_kafka_spark.core.batch_path import (
     warning_of,
 )
 from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
-from airflow_provider_kafka_spark.core.errors import JobFailedError, error_named
 from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
 from airflow_provider_kafka_spark.core.handoff.tuning import batches_memory
 from airflow_provider_kafka_spark.core.handoff.writer_messages import (
@@ -96,8 +95,7 @@ def write_records(
         failure = monitor.failure
         if failure is None:
             raise
-        cause = failure_of_task(failure, largest, request)
-        raise error_named(cause.error, JobFailedError)(cause.message) from error
+        raise failure_of_task(failure, largest, request) from error
 
 
 def _settings(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,6 +43,11 @@ def connected(
         is_same = parameters.target_connection == parameters.source_conn_id
         with source if is_same else hook(parameters.target_connection) as sink:
             yield source, sink
+
+
+def login_options(source: KafkaHook, sink: KafkaHook) -> tuple[Mapping[str, str], ...]:
+    """The logins of a job, whose secrets no message of it may show. **Secret.**"""
+    return source.config.spark_options(), sink.config.spark_options()
 
 
 @dataclass(frozen=True)

@@ -407,7 +407,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         application_id = self._application_of(attempt.context)
         if application_id is not None:
             attempt.spark.wait_for_earlier(application_id)
-        report = report_of_ended(attempt.spark, job.remote)
+        report = report_of_ended(attempt, job.remote)
         attempt.spark.remove_report(job.remote)
         if isinstance(report, KafkaSparkError):
             raise report

@@ -493,7 +493,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if remote is None:
             return None
         # A storage or a broker that does not answer is no answer: another try asks again.
-        found = report_of_ended(attempt.spark, remote)
+        found = report_of_ended(attempt, remote)
         now = {} if isinstance(found, KafkaSparkError) else attempt.sink.state(found.target_topics).topics
         report = found if isinstance(found, KafkaSparkError) else self._judged(found, remote, planned, now)
         if isinstance(report, KafkaSparkError):

@@ -8,16 +8,15 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_provider_kafka_spark.core.errors import (
-    JobFailedError,
     JobReportForgedError,
     JobReportMissingError,
     KafkaSparkError,
     OptionError,
     ProtocolError,
-    error_named,
 )
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, given_flag
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.attempt import Attempt, login_options
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
@@ -113,13 +112,13 @@ class DeferrableOperator(SparkJobOperator):
         return None
 
 
-def report_of_ended(spark: SparkJobHook, remote: RemoteJob) -> JobReport | KafkaSparkError:
+def report_of_ended(attempt: Attempt, remote: RemoteJob) -> JobReport | KafkaSparkError:
     """The report of a job that has ended, or why it proves nothing.
 
     :raises KafkaSparkError: if the storage does not answer.
     """
     try:
-        report = spark.report_of(remote)
+        report = attempt.spark.report_of(remote)
     except (JobReportForgedError, ProtocolError) as error:
         return error
     if report is None:
@@ -127,8 +126,4 @@ def report_of_ended(spark: SparkJobHook, remote: RemoteJob) -> JobReport | Kafka
             "The Spark job ended without leaving its report, so nothing proves that records arrived (report "
             f"{remote.report_uri}). Look at the logs of its application on the cluster."
         )
-    if report.failure is not None:
-        return error_named(report.failure.error, JobFailedError)(
-            f"The Spark job failed (application {report.application_id}): {report.failure.message}"
-        )
-    return report
+    return report.error(login_options(attempt.source, attempt.sink)) or report

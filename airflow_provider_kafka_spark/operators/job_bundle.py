@@ -15,11 +15,9 @@ from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
     InvalidInputError,
-    JobFailedError,
     JobReportMissingError,
     KafkaSparkError,
     OptionError,
-    error_named,
 )
 from airflow_provider_kafka_spark.core.handoff.file_names import REQUEST
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
@@ -27,7 +25,7 @@ from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.hooks.spark_job import read_report
-from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
+from airflow_provider_kafka_spark.operators.attempt import Attempt, connected, login_options
 from airflow_provider_kafka_spark.operators.proof import proved_result, recreated_target
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.submission.bundle_files import (
@@ -168,12 +166,11 @@ class JobBundle:
                 "the job's files."
             )
         found = JobReport.from_json(verified(report, self._report_key))
-        if found.failure is not None:
-            raise error_named(found.failure.error, JobFailedError)(
-                f"The Spark job failed (application {found.application_id}): {found.failure.message}"
-            )
         planned = self.planned
         with connected(planned.parameters, self.kafka_timeout) as (source, sink):
+            failure = found.error(login_options(source, sink))
+            if failure is not None:
+                raise failure
             of_run = (planned.instance, self.job.submission, found.run_id, found.target_topics)
             try:
                 gone = recreated_target(found, sink.state(found.target_topics).topics)

@@ -9,14 +9,17 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError, error_named
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.core.fault import Fault
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
 #: Airflow's scheduler fails a task that is resumed before the scheduler has recorded its deferral.
 _SETTLE_SECONDS = 2.0
+_REMEDY = "Run the same version of airflow-provider-kafka-spark on workers and triggerers."
 
 
 class KafkaConditionTrigger(BaseTrigger):
@@ -89,7 +92,7 @@ def event_of_result(result: ConditionResult) -> dict[str, Any]:
 
 
 def event_of_error(error: KafkaSparkError) -> dict[str, Any]:
-    return {"status": "error", "error": type(error).__name__, "message": str(error)}
+    return {"status": "error", "fault": encode(Fault.of(error))}
 
 
 def result_of_event(event: object) -> ConditionResult:
@@ -99,7 +102,8 @@ def result_of_event(event: object) -> ConditionResult:
     :raises ProtocolError: if it is not an event of this trigger.
     """
     if isinstance(event, dict) and event.get("status") == "error":
-        raise error_named(str(event.get("error")), KafkaSparkError)(str(event.get("message")))
+        # A trigger has no job whose logins a message could show.
+        raise decode(Fault, event.get("fault"), name="The fault of a trigger's event", remedy=_REMEDY).error(())
     try:
         if isinstance(event, dict) and event["status"] == "met":
             return ConditionResult(True, event["text"], event["value"], event["xcoms"], tuple(event["warnings"]))
@@ -109,7 +113,4 @@ def result_of_event(event: object) -> ConditionResult:
 
 
 def _unknown(event: object) -> ProtocolError:
-    return ProtocolError(
-        f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. Were worker and triggerer "
-        "upgraded together?"
-    )
+    return ProtocolError(f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. {_REMEDY}")

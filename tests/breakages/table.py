@@ -337,6 +337,14 @@ BREAKAGES = (
         ["tests/jobs/test_driver.py::test_a_report_has_no_secret"],
     ),
     Breakage(
+        "secret-in-the-error",
+        "The worker removes the secrets of the logins from what a job reports.",
+        "airflow_provider_kafka_spark/core/fault.py",
+        "before + redact(self.message, secrets)",
+        "before + self.message",
+        ["tests/core/test_fault.py::test_the_failure_of_a_report_is_the_error_that_the_job_raised_without_secrets"],
+    ),
+    Breakage(
         "jvm-outlives-its-worker",
         "When the worker is gone, the driver ends with its JVM, which would write on otherwise.",
         "airflow_provider_kafka_spark/jobs/worker_watchdog.py",

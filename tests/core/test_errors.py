@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import DeliveryError, KafkaSparkError, error_named
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.errors.catalogue import all_errors, meaning_and_advice
 
 #: A code is in the logs, tickets and runbooks of users: none is changed, removed or used again.
@@ -46,9 +46,3 @@ def test_every_error_is_explained(error: type[KafkaSparkError]) -> None:
     # Airflow's processes send exceptions to each other.
     read_back = pickle.loads(pickle.dumps(error("what it is")))  # noqa: S301 - our own bytes
     assert (type(read_back), str(read_back)) == (error, "what it is")
-
-
-@pytest.mark.parametrize("name", ["NoSuchError", "", "ClassVar", "error_named", "Exception", "__doc__"])
-def test_an_unknown_name_is_the_default(name: str) -> None:
-    """A report cannot make the worker raise anything that is not in the tree."""
-    assert error_named(name, DeliveryError) is DeliveryError

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
+from airflow_provider_kafka_spark.core.fault import Fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
@@ -99,8 +100,8 @@ _FIRST, _SECOND = _report().ranges
         ),
         # This rule decides on green alone, so it may not trust that somebody looked at the failure before.
         pytest.param(
-            _report(failure=JobFailure("JobFailedError", "boom")),
-            ["the job reports a failure: JobFailedError: boom"],
+            _report(failure=Fault("KS701", "boom")),
+            ["the job reports a failure, KS701"],
             id="failure",
         ),
     ],

@@ -10,6 +10,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    DataLossError,
+    JobFailedError,
+    RunTakenOverError,
+    SourceStalledError,
+    TargetRecreatedError,
+)
 from airflow_provider_kafka_spark.core.run_identity import owner_group, run_prefix
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster
@@ -29,7 +37,7 @@ def kill_executor(scene: Scene) -> None:
     scene.wait_for_moment()
     driver.kill_executor()
     if not scene.case.delivery.is_exactly_once:
-        assert_failed(driver.wait(), "JobFailedError")
+        assert_failed(driver.wait(), JobFailedError)
         scene.check(scene.start(), _RETRY)
     else:
         scene.check(driver, "Spark's next attempt of the task")
@@ -74,7 +82,7 @@ def suspend_driver(scene: Scene) -> None:
         # It has seen first that the lock of its checkpoint is gone.
         assert first.exit_code() == _LOST_LOCK
     else:
-        assert_failed(late, "RunTakenOverError")
+        assert_failed(late, RunTakenOverError)
 
 
 def suspend_broker(scene: Scene) -> None:
@@ -102,7 +110,7 @@ def hang_broker(scene: Scene) -> None:
     with _suspended(scene):
         report = first.wait()
     # It has source and target.
-    assert_failed(report, "BrokerUnavailableError", "SourceStalledError")
+    assert_failed(report, BrokerUnavailableError, SourceStalledError)
     scene.check(scene.start(), _RETRY)
 
 
@@ -177,7 +185,7 @@ def recreate_target(scene: Scene) -> None:
     scene.copy.broker.delete_topic(scene.copy.target)
     report = first.wait()
     scene.copy.broker.create_topic(scene.copy.target, PARTITIONS)
-    assert_failed(report, "TargetRecreatedError")
+    assert_failed(report, TargetRecreatedError)
     scene.check(scene.start(), f"{_RETRY}, which writes everything to the new topic")
 
 
@@ -197,7 +205,7 @@ def age_out_source(scene: Scene) -> None:
     scene.copy.broker.delete_records(scene.copy.source, dict.fromkeys(range(PARTITIONS), END - 1))
     reports = first.wait(), scene.start().wait()
     for report in reports:
-        assert_failed(report, "DataLossError")
+        assert_failed(report, DataLossError)
     _, doubled, _ = scene.copy.compare(scene.times)
     scene.copy.tell("doubled", doubled.total())
     scene.copy.tell("healed by", "nothing: each try fails with DataLossError")

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -84,8 +85,8 @@ class Scene:
         self.copy.check(report, driver.request, self.times)
 
 
-def assert_failed(report: JobReport | None, *errors: str) -> None:
-    """The try left a report, which names its failure by one of these."""
+def assert_failed(report: JobReport | None, *errors: type[KafkaSparkError]) -> None:
+    """The try left a report of one of these."""
     assert report is not None
     assert report.failure is not None
-    assert report.failure.error in errors, report.failure
+    assert report.failure.code in {error.code for error in errors}, report.failure

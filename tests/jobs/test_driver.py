@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import JobFailedError
 from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
 from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted, take_event
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
@@ -120,7 +121,7 @@ def test_a_job_whose_jvm_dies_leaves_its_report(request_of_job: JobRequest, tmp_
 
     report = report_of(request)
     assert report.failure is not None
-    assert report.failure.error == "JobFailedError"
+    assert report.failure.code == JobFailedError.code
     assert "The driver's JVM ended while the job ran" in report.failure.message
     assert report.application_id.startswith("local-")
     assert report.spark_version

@@ -19,7 +19,6 @@ from airflow_provider_kafka_spark.core.errors import (
     DeliveryError,
     ExpressionError,
     InvalidInputError,
-    JobFailedError,
     JobFolderError,
     JobReportForgedError,
     JobReportMissingError,
@@ -28,9 +27,10 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     TargetRecreatedError,
 )
+from airflow_provider_kafka_spark.core.fault import Fault
 from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
 from airflow_provider_kafka_spark.core.handoff.report_mac import sign
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -234,7 +234,7 @@ def test_a_report_is_judged_in_another_task(planner: Planner) -> None:
     bundle = planner.read(planner.bundle())
     ranges = bundle.planned.ranges
     short = tuple(RangeReport(r, r.size, r.size - 1) for r in ranges)
-    failure = JobFailure("ExpressionError", "no_such_column")
+    failure = Fault.of(ExpressionError("no_such_column"))
 
     result = bundle.prove(signed(bundle))
     assert (result["records_read"], result["records_written"]) == (10, 10)
@@ -246,7 +246,6 @@ def test_a_report_is_judged_in_another_task(planner: Planner) -> None:
         ({"plan_digest": "another"}, DeliveryError),
         ({"run_id": "another"}, DeliveryError),
         ({"failure": failure}, ExpressionError),
-        ({"failure": JobFailure("NoSuchError", "what")}, JobFailedError),
         ({"target_ids": {planner.target: "another"}}, TargetRecreatedError),
     ):
         with pytest.raises(error):

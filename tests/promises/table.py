@@ -852,17 +852,14 @@ PlanTooLargeError
   tests/operators/test_create_target_topics.py::test_what_fails_makes_no_topic
 ProgressUnknownError
   tests/jobs/writer/test_writer.py::test_unknown_progress_is_an_error
-  tests/core/handoff/test_task_failures.py::test_each_kind_has_an_error
 ProtocolError
   tests/operators/test_job_bundle.py::test_a_bundle_survives_json
 RunTakenOverError
   tests/jobs/test_exactly_once.py::test_a_driver_whose_run_was_taken_over_is_fenced
 SourceDamagedError
   tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
-  tests/promises/test_rules.py::test_a_damaged_batch_fails_the_task_by_name
 SourceStalledError
   tests/jobs/writer/test_writer.py::test_a_source_that_stalls_for_too_long_ends_the_task
-  tests/core/handoff/test_task_failures.py::test_each_kind_has_an_error
 SparkVersionError
   tests/toolchain/test_spark_home.py::test_a_mixture_of_two_versions_is_named
   quick: local
@@ -873,7 +870,7 @@ TargetRecreatedError
   tests/jobs/test_recreated_target.py::test_while_tasks_write
 TransactionEndedError
   tests/jobs/writer/test_sinks.py::test_a_sink
-  tests/core/handoff/test_task_failures.py::test_each_kind_has_an_error
+  tests/core/handoff/test_task_failures.py::test_a_code_says_which_error_it_is
 """
     ),
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
-from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport
 from airflow_provider_kafka_spark.operators.proof import check_counts
@@ -20,9 +18,3 @@ def test_too_many_gaps_are_a_warning() -> None:
     (warning,) = check_counts(nobody, nobody, report, allow_duplicates=True)
 
     assert "with 1,000,001 offsets they are too many to be counted a second time" in warning
-
-
-def test_a_damaged_batch_fails_the_task_by_name() -> None:
-    failed = failure_of_task(TaskFailure("source_damaged", "It is damaged.", "orders[0]@5", 0, None, "crc", False), {})
-
-    assert failed.error == "SourceDamagedError"

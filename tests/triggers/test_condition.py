@@ -18,7 +18,13 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Conditi
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
-from airflow_provider_kafka_spark.core.errors import BrokerAuthenticationError, KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    ConnectionConfigError,
+    PlanError,
+    ProtocolError,
+    UnknownTopicError,
+)
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.condition import (
@@ -136,10 +142,10 @@ def test_one_that_ends_takes_nothing_from_the_others(kafka: KafkaBroker, topic: 
         assert all(task.cancelled() for task in cancelled)
         await until(lambda: clients() == 1, "one client")
         beyond = await first_event(trigger(new_records(name, since={name: {"0": 5}})))
-        assert (beyond["status"], beyond["error"]) == ("error", "PlanError")
+        assert (beyond["status"], beyond["fault"]["code"]) == ("error", PlanError.code)
         await in_thread(kafka.delete_topic, doomed)
-        gone = await deleted
-        assert (gone["error"], doomed in gone["message"]) == ("UnknownTopicError", True)
+        gone = (await deleted)["fault"]
+        assert (gone["code"], doomed in gone["message"]) == (UnknownTopicError.code, True)
         assert not good.done()
         await in_thread(kafka.produce, name, [Record(value=b"v")])
         assert (await good)["status"] == "met"
@@ -216,12 +222,12 @@ def test_a_connection_that_cannot_be_used_ends_its_own_triggers(
         other = KafkaConditionTrigger("kafka_default", {"kind": "other"}, INTERVAL, 20.0)
         assert "s3cr3t" not in repr(wrong[0].serialize())
         *refused, missing, unknown, met = await asyncio.gather(*map(first_event, [*wrong, nowhere, other, right]))
-        assert [event["error"] for event in refused] == ["BrokerAuthenticationError"] * 3
+        assert [event["fault"]["code"] for event in refused] == [BrokerAuthenticationError.code] * 3
         assert "s3cr3t" not in json.dumps(refused)
         assert time.monotonic() - started < 15
-        assert missing["error"] == "ConnectionConfigError"
-        assert "'nowhere' does not exist" in missing["message"]
-        assert unknown["error"] == "ProtocolError"
+        assert missing["fault"]["code"] == ConnectionConfigError.code
+        assert "'nowhere' does not exist" in missing["fault"]["message"]
+        assert unknown["fault"]["code"] == ProtocolError.code
         assert met["status"] == "met"
 
     run(main)
@@ -242,8 +248,6 @@ def test_verdicts_and_errors_travel_as_events() -> None:
     assert result_of_event(json.loads(json.dumps(event_of_result(result)))) == result
     with pytest.raises(BrokerAuthenticationError, match="refused"):
         result_of_event(json.loads(json.dumps(event_of_error(BrokerAuthenticationError("refused")))))
-    with pytest.raises(KafkaSparkError, match="odd"):
-        result_of_event({"status": "error", "error": "NoSuchError", "message": "odd"})
 
 
 @pytest.mark.parametrize(
@@ -256,8 +260,10 @@ def test_verdicts_and_errors_travel_as_events() -> None:
         {"status": "odd"},
         {"status": "met"},
         {"status": "met", "text": "", "value": 1, "xcoms": {}, "warnings": None},
+        {"status": "error"},
+        {"status": "error", "fault": {"code": "KS000", "message": "odd"}},
     ],
 )
 def test_any_other_event_is_an_error(event: Any) -> None:
-    with pytest.raises(ProtocolError, match="upgraded together"):
+    with pytest.raises(ProtocolError, match="on workers and triggerers"):
         result_of_event(event)

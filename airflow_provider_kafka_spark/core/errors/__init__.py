@@ -15,9 +15,3 @@ from airflow_provider_kafka_spark.core.errors.plans import *
 from airflow_provider_kafka_spark.core.errors.positions import *
 from airflow_provider_kafka_spark.core.errors.services import *
 from airflow_provider_kafka_spark.core.errors.submission import *
-
-
-def error_named(name: str, default: type[KafkaSparkError]) -> type[KafkaSparkError]:
-    """The class with this name, or the default. The job sends errors by name."""
-    found = globals().get(name)
-    return found if isinstance(found, type) and issubclass(found, KafkaSparkError) else default

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 
 from airflow_provider_kafka_spark.core import errors
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError, ProtocolError
 
 
 def all_errors() -> list[type[KafkaSparkError]]:
     """Every error, in the order of the codes."""
     named = (value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, KafkaSparkError))
     return sorted(named, key=lambda error: error.code)
+
+
+def error_with_code(code: str) -> type[KafkaSparkError]:
+    """The error that another process names.
+
+    :raises ProtocolError: if none has this code: what another process says makes this one raise nothing else.
+    """
+    found = _by_code().get(code)
+    if found is None:
+        raise ProtocolError(
+            f"The code of an error must be one of this version, such as {ProtocolError.code!r}; got {code[:20]!r}. Run "
+            "the same version of airflow-provider-kafka-spark everywhere."
+        )
+    return found
+
+
+@cache
+def _by_code() -> dict[str, type[KafkaSparkError]]:
+    return {error.code: error for error in all_errors()}
 
 
 def meaning_and_advice(error: type[KafkaSparkError]) -> tuple[str, str]:

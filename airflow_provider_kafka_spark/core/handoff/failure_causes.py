@@ -6,8 +6,22 @@ The messages are Spark's and Kafka's own (KafkaExceptions, KafkaDataConsumer, th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from airflow_provider_kafka_spark.core.protocol import JobFailure, JobRequest
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
+    BrokerAuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    DataLossError,
+    ExpressionError,
+    JarError,
+    JobFailedError,
+    KafkaSparkError,
+    RunTakenOverError,
+    TargetError,
+)
+from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
 
 #: Messages of Kafka's Java client about a missing permission. They name topics and groups, but not the operation.
@@ -26,143 +40,143 @@ _DATA_EXCEPTION = (
 )
 #: Limits for an error, which may quote megabytes of a record: lines, and characters of each line.
 _MAX_LINES, _LONGEST_LINE = 600, 4_000
-#: (pattern, name in the error tree, what to do). The first match is the cause. Patterns of errors that quote records
+#: (pattern, error, what to do). The first match is the cause. Patterns of errors that quote records
 #: come first: a record may contain the words of any other.
-_CAUSES = (
+_CAUSES: Sequence[tuple[str, type[KafkaSparkError], str]] = (
     (
         _NO_JVM,
-        "JobFailedError",
+        JobFailedError,
         "The driver's JVM ended while the job ran: it crashed, was killed, or the machine had no memory left for it. "
         "Look at the driver's log above and at the machine's; driver_memory bounds its heap.",
     ),
     (
         _DATA_EXCEPTION,
-        "ExpressionError",
+        ExpressionError,
         "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: "
         "use try_cast, get or coalesce, or leave such records out with where.",
     ),
     (
         r"RUN_TAKEN_OVER|ProducerFencedException|InvalidProducerEpochException",
-        "RunTakenOverError",
+        RunTakenOverError,
         "A later try of this run writes in its place, so brokers take nothing more from this one. Nothing is written "
         "twice.",
     ),
     (
         r"Some data may have been lost|OffsetOutOfRangeException|LogTruncationException|offset.{0,40}out of range",
-        "DataLossError",
+        DataLossError,
         "Offsets of the plan vanished while the job ran: retention deleted them, the topic was recreated, or an "
         "unclean leader election cut its log. Compare the plan with the topic's present offsets; "
         "fail_on_data_loss=False copies what is left.",
     ),
     (
         r"Partition \d+ of topic \S+ with partition count \d+ is not present in metadata after",
-        "TargetError",
+        TargetError,
         "The target topic has too few partitions for preserve_partition or columns['partition']. Part of the records "
         "was written.",
     ),
     (
         r"not present in metadata after",
-        "BrokerUnavailableError",
+        BrokerUnavailableError,
         "The target's brokers did not return the topic's metadata in time: they did not answer, refused the login, "
         "or the topic was deleted meanwhile. Part of the records may be written.",
     ),
     (
         r"RecordTooLargeException|larger than .{0,40}max\.request\.size|MESSAGE_TOO_LARGE",
-        "TargetError",
+        TargetError,
         "A record is larger than the target takes: raise max.message.bytes of the target topic, and "
         "kafka.max.request.size in sink_options.",
     ),
     (
         r"InvalidTimestampException|INVALID_TIMESTAMP",
-        "TargetError",
+        TargetError,
         "The target refuses the record's timestamp: look at its message.timestamp.* settings.",
     ),
     (
         r"InvalidRecordException|One or more records have been rejected",
-        "TargetError",
+        TargetError,
         "The target refuses a record; a compacted topic takes none without a key.",
     ),
     (
         # Kafka's Java client: "Invalid value <class> for configuration ...: Class <class> could not be found."
         r"(Class (software\.amazon\.msk|com\.google\.cloud\.hosted\.kafka)\.\S+ could not be found"
         r"|ClassNotFoundException: (software\.amazon\.msk|com\.google\.cloud\.hosted\.kafka)\.)",
-        "JarError",
+        JarError,
         "Spark does not have the login handler of the managed Kafka: add its jar to the image or the class path of the "
         "cluster (kafka_connector='provided'), or to jars; the documentation on managed Kafka has the names.",
     ),
     (
         r"common\.errors\.UnsupportedVersionException",
-        "BrokerError",
+        BrokerError,
         "The brokers do not know a request of the job, such as those of transactions, which some managed services "
         "lack: pass delivery='at_least_once', which needs none.",
     ),
     (
         r"SaslAuthenticationException|SslAuthenticationException|Authentication failed|SSL handshake failed",
-        "BrokerAuthenticationError",
+        BrokerAuthenticationError,
         "The brokers refused the job's login, although the worker could log in: check that the driver and executors "
         "reach the same listener with the same credentials.",
     ),
     (
         r"AuthorizationException|Not authorized to access",
-        "BrokerAuthorizationError",
+        BrokerAuthorizationError,
         "A login lacks a permission; the documentation on permissions lists what is needed.",
     ),
     (
         r"kafka\.common\.errors\.(Timeout|Disconnect|Network)\w*Exception|has passed since batch creation",
-        "BrokerUnavailableError",
+        BrokerUnavailableError,
         "Brokers did not answer in time. A retry continues from what was committed; if brokers are slow rather than "
         "away, raise kafka.request.timeout.ms and kafka.delivery.timeout.ms.",
     ),
     (
         r"Failed to find data source: kafka|ClassNotFoundException: .{0,60}kafka010|NoClassDefFoundError: "
         r"org/apache/kafka",
-        "JarError",
+        JarError,
         "Spark has no Kafka connector of its own version on its class path: leave kafka_connector out to have it "
         "fetched, or name its jars.",
     ),
     (
         r"StackOverflowError",
-        "ExpressionError",
+        ExpressionError,
         "An expression in where, columns or target_topic_expr is too deep, or a regular expression in it needs too "
         "much stack for the value of a record: simplify it, or leave such records out with where.",
     ),
     (
         r"The headers of record \S+ have a null key",
-        "ExpressionError",
+        ExpressionError,
         "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",
     ),
     (
         r"Invalid partition: -\d",
-        "ExpressionError",
+        ExpressionError,
         "columns['partition'] gave a negative number: use pmod in it.",
     ),
     (
         r"long overflow[\s\S]{0,400}millisToMicros",
-        "JobFailedError",
+        JobFailedError,
         "A record's timestamp is beyond what Spark can hold (year 294247). Such a record cannot be read: replay the "
         "ranges around it.",
     ),
     (
         r"UNSUPPORTED.{0,40}NULL.{0,40}topic|null topic present in the data",
-        "TargetError",
+        TargetError,
         "target_topic_expr gave null for a record.",
     ),
 )
 
 
-def find_cause(error_text: str, request: JobRequest | None = None) -> JobFailure:
-    """Name the failure.
+def find_cause(error_text: str, request: JobRequest | None = None) -> KafkaSparkError:
+    """The error that a failure is.
 
     :param error_text: the message and stack trace of what Spark threw.
     :param request: of the job, used to name a missing permission.
     """
     error_text = shown_lines(error_text, _MAX_LINES, _LONGEST_LINE)
     summary = _summary(error_text)
-    for pattern, name, advice in _CAUSES:
+    for pattern, error, advice in _CAUSES:
         if re.search(pattern, error_text, re.IGNORECASE):
-            lacking = _lacking_permissions(error_text, request) if name == "BrokerAuthorizationError" else ""
-            return JobFailure(name, f"{summary} -- {lacking or advice}")
-    return JobFailure("JobFailedError", summary)
+            lacking = _lacking_permissions(error_text, request) if error is BrokerAuthorizationError else ""
+            return error(f"{summary} -- {lacking or advice}")
+    return JobFailedError(summary)
 
 
 def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:

@@ -230,8 +230,8 @@ class TaskReport:
 class TaskFailure:
     """How one Spark task failed.
 
-    :param kind: one of the names in ``WriteFailure.java``.
-    :param message: what happened, in one sentence.
+    :param code: of the error, one of those in ``WriteFailure.java``; None if ``reason`` says which it is.
+    :param message: what happened, and with a code what to do.
     :param record: the source record, such as ``orders[0]@123``; None if the failure is of no single record.
     :param record_bytes: of its key and value.
     :param target: the topic it was to go to.
@@ -239,7 +239,7 @@ class TaskFailure:
     :param permanent: whether every attempt would fail so.
     """
 
-    kind: str
+    code: str | None
     message: str
     record: str | None
     record_bytes: int

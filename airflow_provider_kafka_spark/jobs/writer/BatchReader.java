@@ -304,7 +304,8 @@ final class BatchReader implements Iterator {
     private WriteFailure damaged(String where, KafkaException error) {
         return WriteFailure.of(
             WriteFailure.SOURCE_DAMAGED, "A batch of " + piece.topic + "[" + piece.partition + "] " + where
-                + " is damaged. Nothing of it was written.", error
+                + " is damaged. Nothing of it was written. Look at the disk of the partition's leader, or move the "
+                + "leader to another replica; a retry goes on from what was committed.", error
         );
     }
 

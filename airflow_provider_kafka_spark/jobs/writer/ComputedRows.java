@@ -67,13 +67,16 @@ public final class ComputedRows implements FlatMapFunction {
         String shown = name == null ? "a record" : "record " + name;
         if (error instanceof StackOverflowError) {
             // Spark would end the executor for it, and with it other tasks.
-            String message = "An expression needs too much stack for " + shown + ".";
-            return WriteFailure.ofData(WriteFailure.STACK_OVERFLOW, message, name).forDriver();
+            String message = "An expression needs too much stack for " + shown + ". An expression in where, columns or "
+                + "target_topic_expr is too deep, or a regular expression in it needs too much stack for the value: "
+                + "simplify it, or leave such records out with where.";
+            return WriteFailure.ofData(WriteFailure.EXPRESSION, message, name).forDriver();
         }
         if (error instanceof Error || error instanceof TaskKilledException || isOfAnother(error)) {
             Platform.throwException(error);
         }
-        String message = "An expression fails on " + shown + ": " + kind(error) + ".";
+        String message = "An expression fails on " + shown + ": " + kind(error) + ". It would fail again: use "
+            + "try_cast, get or coalesce, or leave such records out with where. What the record holds is not shown.";
         return WriteFailure.ofData(WriteFailure.EXPRESSION, message, name).forDriver();
     }
 

@@ -15,7 +15,7 @@ final class DeliveredSink extends Sink {
             // At least once has no mark where the login may not write it.
             progress.finish(settings.mark == null ? null : checkOwner().progress);
         } catch (KafkaException error) {
-            throw failure(WriteFailure.COULD_NOT_BEGIN, "Piece " + piece.name + " could not begin.", error);
+            throw failure("Piece " + piece.name + " could not begin.", error);
         }
     }
 
@@ -35,7 +35,7 @@ final class DeliveredSink extends Sink {
     }
 
     @Override
-    WriteFailure failure(String kind, String message, Throwable cause) {
-        return WriteFailure.of(kind, message, cause);
+    WriteFailure failure(String message, Throwable cause) {
+        return WriteFailure.ofClient(message, cause);
     }
 }

@@ -17,7 +17,7 @@ final class PlainSink extends Sink {
 
     @Override
     void open() {
-        look(WriteFailure.COULD_NOT_BEGIN);
+        look();
     }
 
     @Override
@@ -27,7 +27,7 @@ final class PlainSink extends Sink {
 
     @Override
     void endTransaction(long position) {
-        look(WriteFailure.COULD_NOT_COMMIT);
+        look();
     }
 
     @Override
@@ -36,16 +36,16 @@ final class PlainSink extends Sink {
     }
 
     @Override
-    WriteFailure failure(String kind, String message, Throwable cause) {
-        return WriteFailure.of(kind, message, cause);
+    WriteFailure failure(String message, Throwable cause) {
+        return WriteFailure.ofClient(message, cause);
     }
 
-    private void look(String kind) {
+    private void look() {
         if (settings.mark != null) {
             try {
                 checkOwner();
             } catch (KafkaException error) {
-                throw failure(kind, "The owner of the run of piece " + piece.name + " is unknown.", error);
+                throw failure("The owner of the run of piece " + piece.name + " is unknown.", error);
             }
         }
     }

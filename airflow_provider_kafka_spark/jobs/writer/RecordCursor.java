@@ -63,7 +63,8 @@ class RecordCursor {
         targetTopic = targetOf(topic);
         if (targetTopic == null && !targetTopics.isEmpty()) {
             throw WriteFailure.ofData(
-                WriteFailure.NULL_TOPIC, "topic_map has no target for the topic of record " + name() + ".", name()
+                WriteFailure.TARGET, "topic_map has no target for the topic of record " + name() + ". Add the topic to "
+                    + "topic_map, or leave such records out with where.", name()
             );
         }
     }

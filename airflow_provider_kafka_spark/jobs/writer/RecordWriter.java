@@ -122,7 +122,7 @@ public final class RecordWriter implements FlatMapFunction {
             producer = new KafkaProducer(config, new ByteArraySerializer(), new ByteArraySerializer());
         } catch (KafkaException error) {
             String message = "The producer of piece " + piece.name + " could not be made.";
-            throw WriteFailure.of(WriteFailure.COULD_NOT_BEGIN, message, error);
+            throw WriteFailure.ofClient(message, error);
         }
         return job.idPrefix == null
             ? (Sink) new PlainSink(job, piece, producer, cluster, context)

@@ -86,7 +86,8 @@ final class RowReader extends RecordCursor {
         if (targetTopicColumn >= 0) {
             if (row.isNullAt(targetTopicColumn)) {
                 throw WriteFailure.ofData(
-                    WriteFailure.NULL_TOPIC, "target_topic_expr gave null for record " + name() + ".", name()
+                    WriteFailure.TARGET, "target_topic_expr gave null for record " + name() + ". Use coalesce in it, "
+                        + "or leave such records out with where.", name()
                 );
             }
             targetTopic = row.getUTF8String(targetTopicColumn).toString();
@@ -103,7 +104,8 @@ final class RowReader extends RecordCursor {
             InternalRow header = items.getStruct(i, 2);
             if (header == null || header.isNullAt(0)) {
                 throw WriteFailure.ofData(
-                    WriteFailure.NULL_HEADER_KEY, "The headers of record " + name() + " have a null key.", name()
+                    WriteFailure.EXPRESSION, "The headers of record " + name() + " have a null key. columns['headers'] "
+                        + "gave a header that is null or has no key: use filter or coalesce in it.", name()
                 );
             }
             byte[] content = header.isNullAt(1) ? null : header.getBinary(1);

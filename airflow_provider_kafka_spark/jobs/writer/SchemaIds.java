@@ -35,8 +35,9 @@ final class SchemaIds {
         Integer other = (Integer) ids.get(Integer.valueOf(id));
         if (other == null) {
             throw WriteFailure.ofData(
-                WriteFailure.UNKNOWN_SCHEMA_ID, "schema_id_map has no id for schema " + id + " of the " + name
-                    + " of record " + record.name() + ".", record.name()
+                WriteFailure.OPTION, "schema_id_map has no id for schema " + id + " of the " + name + " of record "
+                    + record.name() + ". Add it with the id that the schema has in the target's registry, or leave "
+                    + "such records out with where.", record.name()
             );
         }
         // The source's bytes may be read again.

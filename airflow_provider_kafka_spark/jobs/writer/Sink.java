@@ -67,7 +67,7 @@ abstract class Sink {
     abstract void abort();
 
     /** The name of a failure about the brokers; {@code kind} unless they take nothing more from this producer. */
-    abstract WriteFailure failure(String kind, String message, Throwable cause);
+    abstract WriteFailure failure(String message, Throwable cause);
 
     /** Whether records were sent since the last commit. */
     final boolean isOpen() {
@@ -194,7 +194,7 @@ abstract class Sink {
             error = refusal;
         }
         if (ClientErrors.isFenced(error)) {
-            throw failure(WriteFailure.NOT_ACKNOWLEDGED, "", error);
+            throw failure("", error);
         }
         throw WriteFailure.ofRecord(
             RecordCursor.nameOf(piece.topic, piece.partition, record.offset), record.bytes, record.targetTopic, error
@@ -265,8 +265,8 @@ abstract class Sink {
         if (settings.mark != null && !settings.mark.isSame(found.mark)) {
             String owner = found.mark == null ? "No submission" : "Another one, " + found.mark + ",";
             throw WriteFailure.of(
-                WriteFailure.TAKEN_OVER, owner + " has the run of piece " + piece.name + ", and this job is "
-                    + settings.mark + ".", null
+                WriteFailure.RUN_TAKEN_OVER, owner + " has the run of piece " + piece.name + ", and this job is "
+                    + settings.mark + ". Nothing more is written by this job, and nothing twice.", null
             );
         }
         return found;
@@ -277,7 +277,7 @@ abstract class Sink {
         try {
             producer.flush();
         } catch (KafkaException error) {
-            throw failure(WriteFailure.COULD_NOT_COMMIT, "The records of piece " + piece.name + " were not sent.", error);
+            throw failure("The records of piece " + piece.name + " were not sent.", error);
         }
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.deliveryTimeoutMs);
         while (!hasFailed && acknowledged.get() < sent && System.nanoTime() < deadline) {
@@ -287,9 +287,9 @@ abstract class Sink {
         throwFailure();
         if (acknowledged.get() < sent) {
             throw WriteFailure.of(
-                WriteFailure.NOT_ACKNOWLEDGED,
+                WriteFailure.BROKER_UNAVAILABLE,
                 "The target acknowledged " + acknowledged.get() + " of " + sent + " records of piece " + piece.name
-                    + " within " + settings.deliveryTimeoutMs + " ms.", null
+                    + " within " + settings.deliveryTimeoutMs + " ms. A retry goes on from what was committed.", null
             );
         }
     }
@@ -304,15 +304,16 @@ abstract class Sink {
             present = cluster.targetIds();
         } catch (KafkaException error) {
             String message = "The targets of piece " + piece.name + " could not be compared.";
-            throw WriteFailure.of(WriteFailure.COULD_NOT_COMMIT, message, error);
+            throw WriteFailure.ofClient(message, error);
         }
         for (Map.Entry<String, String> target : settings.targetIds.entrySet()) {
             String id = (String) present.get(target.getKey());
             if (!((String) target.getValue()).equals(id)) {
                 throw WriteFailure.of(
                     WriteFailure.TARGET_RECREATED, "Topic " + target.getKey() + " had the id " + target.getValue()
-                        + " when the job began; " + (id == null ? "it does not exist now." : "now it has " + id + "."),
-                    null
+                        + " when the job began; " + (id == null ? "it does not exist now." : "now it has " + id + ".")
+                        + " What went to the earlier topic is lost. Create the topic if it does not exist: a retry "
+                        + "then writes all records to the new one.", null
                 );
             }
         }

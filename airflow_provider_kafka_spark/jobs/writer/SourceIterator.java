@@ -57,7 +57,8 @@ final class SourceIterator {
         if (waited >= settings.stallTimeoutMs) {
             throw WriteFailure.of(
                 WriteFailure.SOURCE_STALLED, "The source of piece " + piece.name + " gave no record for " + waited
-                    + " ms.", stall
+                    + " ms. A retry goes on from what was committed. Look at the brokers of the source, or raise "
+                    + "kafkaConsumer.pollTimeoutMs in source_options.", stall
             );
         }
     }

@@ -116,7 +116,8 @@ final class TaskWriter {
         cursor.read(input);
         if (!piece.holds(cursor.topic, cursor.partition, cursor.offset)) {
             throw WriteFailure.ofData(
-                WriteFailure.OUTSIDE_OF_PIECE, "Record " + cursor.name() + " is outside of piece " + piece.name + ".",
+                WriteFailure.JOB_FAILED, "Record " + cursor.name() + " is outside of piece " + piece.name + ". This is "
+                    + "a fault of this package; please report it with the plan. Nothing of this record was written.",
                 cursor.name()
             );
         }

@@ -29,11 +29,12 @@ final class TransactionalSink extends Sink {
             if (!progress.load(checkOwner().progress)) {
                 throw WriteFailure.of(
                     WriteFailure.PROGRESS_UNKNOWN, "The progress of piece " + piece.name + " must be in the group "
-                        + piece.slotGroup + "; it is not.", null
+                        + piece.slotGroup + "; it is not. This Spark task has written nothing. A retry finds out what "
+                        + "was delivered.", null
                 );
             }
         } catch (KafkaException error) {
-            throw failure(WriteFailure.COULD_NOT_BEGIN, "Piece " + piece.name + " could not begin.", error);
+            throw failure("Piece " + piece.name + " could not begin.", error);
         }
     }
 
@@ -53,7 +54,7 @@ final class TransactionalSink extends Sink {
             producer.commitTransaction();
         } catch (KafkaException error) {
             String message = "Piece " + piece.name + " could not commit its transaction.";
-            throw failure(WriteFailure.COULD_NOT_COMMIT, message, error);
+            throw failure(message, error);
         }
     }
 
@@ -78,9 +79,9 @@ final class TransactionalSink extends Sink {
     }
 
     @Override
-    WriteFailure failure(String kind, String message, Throwable cause) {
+    WriteFailure failure(String message, Throwable cause) {
         if (!ClientErrors.isFenced(cause)) {
-            return WriteFailure.of(kind, message, cause);
+            return WriteFailure.ofClient(message, cause);
         }
         try {
             checkOwner();
@@ -91,7 +92,9 @@ final class TransactionalSink extends Sink {
         }
         return WriteFailure.of(
             WriteFailure.TRANSACTION_ENDED, "The broker ended the transaction of piece " + piece.name + ": it was open "
-                + "for longer than transaction.timeout.ms, or another attempt of the same task took over.", cause
+                + "for longer than transaction.timeout.ms, or another attempt of the same task took over. Nothing of "
+                + "it is in the target. A retry goes on from what was committed; if it happens again, raise "
+                + "kafka.transaction.timeout.ms in sink_options.", cause
         );
     }
 

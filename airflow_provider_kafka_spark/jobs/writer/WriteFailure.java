@@ -5,26 +5,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A failure that has a name. Its message is one JSON text, which {@link TaskMonitor} takes to the driver:
- * {@code TaskFailure} in {@code writer_messages.py} says what each field means.
+ * A failure of a task by a code of {@code core.errors}, or by an error of Kafka's client. Its message is one JSON text,
+ * which {@link TaskMonitor} takes to the driver: {@code TaskFailure} in {@code writer_messages.py} says what each field
+ * means.
  */
 final class WriteFailure extends RuntimeException {
-    static final String REFUSED = "refused";
-    static final String NOT_ACKNOWLEDGED = "not_acknowledged";
-    static final String TAKEN_OVER = "taken_over";
-    static final String TARGET_RECREATED = "target_recreated";
-    static final String PROGRESS_UNKNOWN = "progress_unknown";
-    static final String TRANSACTION_ENDED = "transaction_ended";
-    static final String COULD_NOT_BEGIN = "could_not_begin";
-    static final String COULD_NOT_COMMIT = "could_not_commit";
-    static final String SOURCE_STALLED = "source_stalled";
-    static final String SOURCE_DAMAGED = "source_damaged";
-    static final String NULL_TOPIC = "null_topic";
-    static final String UNKNOWN_SCHEMA_ID = "unknown_schema_id";
-    static final String NULL_HEADER_KEY = "null_header_key";
-    static final String OUTSIDE_OF_PIECE = "outside_of_piece";
-    static final String EXPRESSION = "expression";
-    static final String STACK_OVERFLOW = "stack_overflow";
+    static final String OPTION = "KS103";
+    static final String EXPRESSION = "KS104";
+    static final String TARGET = "KS107";
+    static final String TARGET_RECREATED = "KS108";
+    static final String BROKER_UNAVAILABLE = "KS501";
+    static final String JOB_FAILED = "KS701";
+    static final String RUN_TAKEN_OVER = "KS708";
+    static final String PROGRESS_UNKNOWN = "KS711";
+    static final String TRANSACTION_ENDED = "KS712";
+    static final String SOURCE_STALLED = "KS713";
+    static final String SOURCE_DAMAGED = "KS715";
     private static final long serialVersionUID = 1L;
     private static final String PREFIX = "WriteFailure: ";
     private static final Logger LOG = LoggerFactory.getLogger(WriteFailure.class);
@@ -34,21 +30,25 @@ final class WriteFailure extends RuntimeException {
     }
 
     /** A failure that is not about one record, and that another attempt may not have. */
-    static WriteFailure of(String kind, String message, Throwable cause) {
-        return new WriteFailure(json(kind, message, null, 0, null, cause, ClientErrors.isPermanent(cause)), cause);
+    static WriteFailure of(String code, String message, Throwable cause) {
+        return new WriteFailure(json(code, message, null, 0, null, cause, ClientErrors.isPermanent(cause)), cause);
+    }
+
+    /** The same, where the client's error says which it is. */
+    static WriteFailure ofClient(String message, Throwable cause) {
+        return of(null, message, cause);
     }
 
     /** A failure of one record, which each attempt would have again. */
-    static WriteFailure ofData(String kind, String message, String record) {
-        return new WriteFailure(json(kind, message, record, 0, null, null, true), null);
+    static WriteFailure ofData(String code, String message, String record) {
+        return new WriteFailure(json(code, message, record, 0, null, null, true), null);
     }
 
     /** A record that was not written. */
     static WriteFailure ofRecord(String record, int bytes, String target, Throwable cause) {
-        boolean isPermanent = ClientErrors.isPermanent(cause);
-        String kind = isPermanent ? REFUSED : NOT_ACKNOWLEDGED;
         String message = "Record " + record + " was not written to " + target + ".";
-        return new WriteFailure(json(kind, message, record, bytes, target, cause, isPermanent), cause);
+        boolean isPermanent = ClientErrors.isPermanent(cause);
+        return new WriteFailure(json(null, message, record, bytes, target, cause, isPermanent), cause);
     }
 
     /** The same as an error that Spark's driver can read: it does not have the classes of this package. */
@@ -65,9 +65,9 @@ final class WriteFailure extends RuntimeException {
     }
 
     private static ObjectNode json(
-        String kind, String message, String record, int bytes, String target, Throwable cause, boolean isPermanent
+        String code, String message, String record, int bytes, String target, Throwable cause, boolean isPermanent
     ) {
-        return Fields.newObject().put("kind", kind).put("message", message).put("record", record)
+        return Fields.newObject().put("code", code).put("message", message).put("record", record)
             .put("record_bytes", bytes).put("target", target)
             .put("reason", cause == null ? "" : ClientErrors.reason(cause)).put("permanent", isPermanent);
     }

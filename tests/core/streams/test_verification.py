@@ -9,8 +9,9 @@ import pytest
 from airflow_provider_kafka_spark.core.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.fault import Fault
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.protocol import BatchReport, JobFailure, JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
@@ -89,9 +90,9 @@ def test_passes_a_report_that_proves_delivery(
         pytest.param(_report(), (10, 8), "orders[1]: reported up to 7, committed up to 8", id="idle-one-committed"),
         pytest.param(_report(*_BOTH, _BOTH[1]), (10, 7), "a partition is reported more than once", id="reported-twice"),
         pytest.param(
-            _report(failure=JobFailure("JobFailedError", "no disk")),
+            _report(failure=Fault("KS701", "no disk")),
             (10, 7),
-            "the job reports a failure: JobFailedError: no disk",
+            "the job reports a failure, KS701",
             id="failure",
         ),
         pytest.param(

@@ -92,7 +92,7 @@ public final class SinkTests {
     public static void theOwnerIsLookedAtBeforeAnythingIsFenced() {
         SinkTests test = new SinkTests(true);
         test.cluster.mark = ANOTHER;
-        test.failsToOpen("taken_over");
+        test.failsToOpen(WriteFailure.RUN_TAKEN_OVER);
         check(!test.producer.transactionInitialized(), "nothing is fenced");
     }
 
@@ -100,14 +100,14 @@ public final class SinkTests {
     public static void aRunWithoutMarkIsNotOurs() {
         SinkTests test = new SinkTests(true);
         test.cluster.mark = null;
-        test.failsToOpen("taken_over");
+        test.failsToOpen(WriteFailure.RUN_TAKEN_OVER);
     }
 
     /** A driver that claims the run after the first look is seen by the second one. */
     public static void theOwnerIsLookedAtAgainAfterFencing() {
         SinkTests test = new SinkTests(true);
         test.producer.markAfterInit = ANOTHER;
-        test.failsToOpen("taken_over");
+        test.failsToOpen(WriteFailure.RUN_TAKEN_OVER);
         check(test.producer.transactionInitialized(), "after fencing");
         check(test.cluster.looks == 2, "two looks");
     }
@@ -139,7 +139,7 @@ public final class SinkTests {
         test.sink.commit(11);
         test.send(11);
         test.cluster.ids.put("copy", "another id");
-        test.failsToCommit("target_recreated", false);
+        test.failsToCommit(WriteFailure.TARGET_RECREATED, false);
         check(test.producer.commitCount() == 1, "one commit");
     }
 
@@ -148,7 +148,7 @@ public final class SinkTests {
         SinkTests test = opened();
         test.send(10);
         test.cluster.ids.clear();
-        test.failsToCommit("target_recreated", false);
+        test.failsToCommit(WriteFailure.TARGET_RECREATED, false);
     }
 
     /** Fenced, and another submission has the run. */
@@ -157,7 +157,7 @@ public final class SinkTests {
         test.send(10);
         test.cluster.mark = ANOTHER;
         test.producer.commitTransactionException = new ProducerFencedException("fenced");
-        test.failsToCommit("taken_over", false);
+        test.failsToCommit(WriteFailure.RUN_TAKEN_OVER, false);
     }
 
     /** Fenced, and the run is still ours: the broker ended the transaction. */
@@ -165,7 +165,7 @@ public final class SinkTests {
         SinkTests test = opened();
         test.send(10);
         test.producer.commitTransactionException = new KafkaException("error", new ProducerFencedException("fenced"));
-        test.failsToCommit("transaction_ended", false);
+        test.failsToCommit(WriteFailure.TRANSACTION_ENDED, false);
     }
 
     /** The same, told by the acknowledgement of a record. */
@@ -173,7 +173,7 @@ public final class SinkTests {
         SinkTests test = opened();
         test.send(10);
         test.producer.errorNext(new ProducerFencedException("fenced"));
-        test.failsToCommit("transaction_ended", false);
+        test.failsToCommit(WriteFailure.TRANSACTION_ENDED, false);
     }
 
     /** Every attempt would be refused so. */
@@ -181,7 +181,7 @@ public final class SinkTests {
         SinkTests test = opened();
         test.send(10);
         test.producer.errorNext(new RecordTooLargeException("too large"));
-        test.failsToCommit("refused", true);
+        test.failsToCommit(null, true);
     }
 
     /** Another attempt may succeed. */
@@ -189,7 +189,7 @@ public final class SinkTests {
         SinkTests test = opened();
         test.send(10);
         test.producer.errorNext(new org.apache.kafka.common.errors.TimeoutException("slow"));
-        test.failsToCommit("not_acknowledged", false);
+        test.failsToCommit(null, false);
     }
 
     /** The producer's flush may return before the parts of a split batch are acknowledged; the commit waits for them. */
@@ -210,7 +210,7 @@ public final class SinkTests {
         SinkTests test = opened();
         test.send(10);
         test.producer.flushes = false;
-        test.failsToCommit("not_acknowledged", false);
+        test.failsToCommit(WriteFailure.BROKER_UNAVAILABLE, false);
         check(test.producer.commitCount() == 0, "no commit");
     }
 
@@ -262,7 +262,7 @@ public final class SinkTests {
         test.sink.commit(11);
         test.send(11);
         test.cluster.mark = ANOTHER;
-        test.failsToCommit("taken_over", false);
+        test.failsToCommit(WriteFailure.RUN_TAKEN_OVER, false);
         check(!test.producer.transactionInitialized(), "no transactions");
     }
 
@@ -272,7 +272,7 @@ public final class SinkTests {
         test.sink.open();
         test.send(10);
         test.cluster.ids.put("copy", "another id");
-        test.failsToCommit("target_recreated", false);
+        test.failsToCommit(WriteFailure.TARGET_RECREATED, false);
     }
 
     /** An earlier try delivered everything: all is counted, and nothing is sent. */
@@ -304,21 +304,21 @@ public final class SinkTests {
         return (OffsetAndMetadata) ((Map) groups.get("slot")).get(new TopicPartition("copy", 0));
     }
 
-    private void failsToOpen(String kind) {
+    private void failsToOpen(String code) {
         try {
             sink.open();
         } catch (WriteFailure failure) {
-            check(failure.getMessage().indexOf("\"kind\":\"" + kind + "\"") >= 0, failure.getMessage());
+            check(failure.getMessage().indexOf("\"code\":" + quoted(code)) >= 0, failure.getMessage());
             return;
         }
         throw new AssertionError("It opened.");
     }
 
-    private void failsToCommit(String kind, boolean isPermanent) {
+    private void failsToCommit(String code, boolean isPermanent) {
         try {
             sink.commit(99);
         } catch (WriteFailure failure) {
-            check(failure.getMessage().indexOf("\"kind\":\"" + kind + "\"") >= 0, failure.getMessage());
+            check(failure.getMessage().indexOf("\"code\":" + quoted(code)) >= 0, failure.getMessage());
             check(failure.getMessage().indexOf("\"permanent\":" + isPermanent) >= 0, failure.getMessage());
             return;
         }
@@ -329,6 +329,10 @@ public final class SinkTests {
         if (!isSo) {
             throw new AssertionError(what);
         }
+    }
+
+    private static String quoted(String code) {
+        return code == null ? "null" : "\"" + code + "\"";
     }
 
     private static String json(String text) {

@@ -35,7 +35,7 @@ def main(servers: str, source: str, target: str, count: str) -> None:
         except TaskFailedError as error:
             tracker = spark.sparkContext.statusTracker()
             failed = [info.numFailedTasks for i in range(10) if (info := tracker.getStageInfo(i)) is not None]
-            sys.stdout.write(json.dumps({"kind": error.failure.kind, "failed": sum(failed)}) + "\n")
+            sys.stdout.write(json.dumps({"reason": error.failure.reason, "failed": sum(failed)}) + "\n")
     spark.stop()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider_kafka_spark.core.errors import SourceDamagedError
 from airflow_provider_kafka_spark.core.handoff.writer_messages import PassedBatches, TaskReport
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.pieces import cut
@@ -368,7 +369,7 @@ def test_a_record_that_the_target_refuses_is_named(
 
     failure = job.failure()
 
-    assert (failure.kind, failure.record, failure.permanent) == ("refused", f"{source}[0]@5", True)
+    assert (failure.code, failure.record, failure.permanent) == (None, f"{source}[0]@5", True)
     assert "InvalidTimestampException" in failure.reason
 
 
@@ -378,7 +379,7 @@ def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: W
 
     failure = job.failure()
 
-    assert (failure.kind, failure.record) == ("refused", f"{job.source}[0]@0")
+    assert (failure.code, failure.record) == (None, f"{job.source}[0]@0")
     assert "InvalidTopicException" in failure.reason
 
 
@@ -415,7 +416,7 @@ def test_a_damaged_batch_is_an_error_that_names_it(
 
     failure = job.failure()
 
-    assert failure.kind == "source_damaged"
+    assert failure.code == SourceDamagedError.code
     assert source in failure.message
     assert set(job.written()) <= set(VALUES[:10])
 

@@ -17,6 +17,12 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from airflow_provider_kafka_spark.core.errors import (
+    ExpressionError,
+    JobFailedError,
+    ProgressUnknownError,
+    SourceStalledError,
+)
 from airflow_provider_kafka_spark.jobs.janino import compile_java
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows
 from airflow_provider_kafka_spark.jobs.record_writer import row_guard
@@ -112,7 +118,7 @@ def test_unknown_progress_is_an_error(job: WriterJob, name: str | None) -> None:
     else:
         job.open(name)
 
-    assert job.failure().kind == "progress_unknown"
+    assert job.failure().code == ProgressUnknownError.code
     assert job.written() == []
 
 
@@ -135,10 +141,12 @@ def fail_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [("IOException", ""), ("StackOverflowError", "stack_overflow")], ids=["checked", "error"]
+    ("kind", "expected"),
+    [("IOException", None), ("StackOverflowError", ExpressionError.code)],
+    ids=["checked", "error"],
 )
 def test_the_transaction_ends_with_the_attempt(
-    spark: SparkSession, job: WriterJob, fail_at: Callable[[str, int, str], Any], kind: str, expected: str
+    spark: SparkSession, job: WriterJob, fail_at: Callable[[str, int, str], Any], kind: str, expected: str | None
 ) -> None:
     """Whatever ended it: readers of committed records do not wait for the transaction's time-out."""
     from py4j.protocol import Py4JJavaError
@@ -158,7 +166,7 @@ def test_the_transaction_ends_with_the_attempt(
     with pytest.raises((TaskFailedError, Py4JJavaError)) as caught:
         ended.result(60)
 
-    found = caught.value.failure.kind if isinstance(caught.value, TaskFailedError) else ""
+    found = caught.value.failure.code if isinstance(caught.value, TaskFailedError) else None
     assert found == expected
     assert _is_readable(job)
     assert job.written() == VALUES[:100]
@@ -173,7 +181,7 @@ def test_a_record_outside_of_the_piece_is_an_error(job: WriterJob, spark: SparkS
 
     failure = part.failure()
 
-    assert (failure.kind, failure.permanent) == ("outside_of_piece", True)
+    assert (failure.code, failure.permanent) == (JobFailedError.code, True)
     assert failure.record == f"{job.source}[0]@120"
 
 
@@ -191,7 +199,9 @@ def test_spark_does_not_repeat_what_is_refused_permanently(kafka_broker: KafkaBr
         check=True,
     ).stdout
 
-    assert json.loads(output.splitlines()[-1]) == {"kind": "refused", "failed": 1}
+    last = json.loads(output.splitlines()[-1])
+    assert "RecordTooLargeException" in last["reason"]
+    assert last["failed"] == 1
 
 
 @pytest.fixture
@@ -247,7 +257,7 @@ def test_a_source_that_stalls_for_too_long_ends_the_task(stalling: tuple[WriterJ
 
     process.send_signal(signal.SIGSTOP)
 
-    assert failure.result(60).kind == "source_stalled"
+    assert failure.result(60).code == SourceStalledError.code
     assert _is_readable(job)
 
 
