@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -13,10 +12,18 @@ from airflow_provider_kafka_spark.clients.consumer_group import INACTIVE_STATES,
 from airflow_provider_kafka_spark.clients.group_translation import translate
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.errors import DataLossError, GroupOffsetsError, TargetError, TargetRecreatedError
-from airflow_provider_kafka_spark.core.group_offsets import AHEAD, GroupTranslation, SourcePosition, TargetPosition
+from airflow_provider_kafka_spark.core.errors import GroupOffsetsError, TargetError, TargetRecreatedError
+from airflow_provider_kafka_spark.core.group_move import (
+    GroupMove,
+    check_found,
+    shown,
+    source_positions,
+    warnings_of_sources,
+    warnings_of_targets,
+)
+from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation
 from airflow_provider_kafka_spark.core.mapped_copies import MappedCopy, copies_in
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, is_topic_name
+from airflow_provider_kafka_spark.core.offset_range import TopicPartition, is_topic_name
 from airflow_provider_kafka_spark.core.parameters import (
     check_connection_id,
     check_group_id,
@@ -35,9 +42,6 @@ from airflow_provider_kafka_spark.operators.past_result import newest_result, ta
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-_MAX_SHOWN = 5
-PLAN_ONLY = "PLAN ONLY: nothing was committed"
 
 
 class TranslateGroupOffsetsOperator(BaseOperator):
@@ -140,6 +144,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
                 else KafkaHook(str(self.target_conn_id), self.kafka_timeout, waits_for_start=False) as target
             ):
                 move = self._translated(source, target, copies)
+                move = move.checked(may_lose=self.plan_only or not self.fail_on_data_loss)
                 self._show(move)
                 if not self.plan_only:
                     self._commit(target, move)
@@ -182,7 +187,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
             of = newest_result(context["ti"], named)
         return () if of is None else copies_in(of, "of")
 
-    def _translated(self, source: KafkaHook, target: KafkaHook, copies: Iterable[MappedCopy]) -> _Move:
+    def _translated(self, source: KafkaHook, target: KafkaHook, copies: Iterable[MappedCopy]) -> GroupMove:
         """Read everything; nothing is committed."""
         group = ConsumerGroup(source, self.group_id)
         target_group = ConsumerGroup(target, self.target_group_id or self.group_id)
@@ -191,35 +196,26 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         # Before the ends of the partitions: a group that is active moves on.
         committed = self._committed(source, group)
         names = sorted({p.topic for p in committed})
-        cluster = source.state(names, operation="READ")
-        check_topics(source, names, "READ")
+        cluster = _readable(source, names)
         targets = self._targets(names, cluster, target)
-        of_target = target.state(set(targets.values()), operation="READ")
-        check_topics(target, set(targets.values()), "READ")
+        of_target = _readable(target, set(targets.values()))
+        sources = source_positions(cluster, names, committed)
         found = [copy.still_there(cluster, of_target) for copy in copies]
-        warnings += dict.fromkeys(warning for _, of_copy in found for warning in of_copy)
         segments = SegmentIndex(segment for of_copy, _ in found for segment in of_copy)
-        sources = [
-            _position(cluster, TopicPartition(name, number), committed)
-            for name in names
-            for number in sorted(cluster.topic(name).partitions)
-        ]
-        warnings += _warnings_of_sources(sources, self.group_id)
+        warnings += dict.fromkeys(warning for _, of_copy in found for warning in of_copy)
+        warnings += warnings_of_sources(sources, self.group_id)
         translations = []
         for name in sorted(set(targets.values())):
             of_topic = [s for s in sources if targets[s.partition.topic] == name]
             translation = GroupTranslation(name, of_target.topic(name).partitions, of_topic)
             translate(translation, source, target, segments)
-            _check_found(translation, of_topic)
+            check_found(translation, of_topic)
             translations.append(translation)
         positions = [position for translation in translations for position in translation.positions()]
         old = target_group.committed([p.partition for p in positions])
         if not self.move_back:
             positions = [p.at_least(old.get(p.partition), of_target.partition(p.partition)) for p in positions]
-        warnings += _warnings_of_targets(positions, of_target)
-        warnings += _warnings_of_kept(positions, target_group.group_id)
-        warnings += _warnings_of_replaced(positions, old, target_group.group_id)
-        move = _Move(
+        return GroupMove(
             group_id=self.group_id,
             target_group_id=target_group.group_id,
             targets=targets,
@@ -228,9 +224,8 @@ class TranslateGroupOffsetsOperator(BaseOperator):
             old=old,
             translations=tuple(translations),
             target_ids={name: topic.topic_id for name, topic in of_target.topics.items()},
-            warnings=tuple(warnings),
+            warnings=(*warnings, *warnings_of_targets(positions, old, of_target, target_group.group_id)),
         )
-        return self._checked(move)
 
     def _warnings_of_members(self, group: ConsumerGroup, target_group: ConsumerGroup) -> list[str]:
         """:raises ConsumerGroupActiveError: if the target's group is active, and offsets are to be committed."""
@@ -272,7 +267,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
             exists = "it does not exist, or its offsets have expired" if state == "DEAD" else f"it is {state}"
             raise GroupOffsetsError(
                 f"The group {self.group_id!r} must have committed offsets for "
-                f"{_shown(lacking) if lacking else 'the topics to translate'} (connection {source.conn_id!r}); it has "
+                f"{shown(lacking) if lacking else 'the topics to translate'} (connection {source.conn_id!r}); it has "
                 f"none: {exists}. Correct group_id, topics or topic_map."
             )
         return committed
@@ -289,46 +284,29 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         sources = set(names) & set(targets.values())
         if sources and target.metadata().cluster_id == cluster.cluster_id:
             raise TargetError(
-                f"A copy must be another topic than its source; {_shown(sorted(sources))} would be both, on the "
+                f"A copy must be another topic than its source; {shown(sorted(sources))} would be both, on the "
                 f"cluster of connection {target.conn_id!r}. Pass topic_map={{'orders': 'orders_v2'}}, target_topic, or "
                 "target_conn_id of another cluster."
             )
         missing = sorted(set(targets.values()) - target.topic_names(targets.values(), "READ"))
         if missing:
             raise TargetError(
-                f"The target topic {_shown(missing)} does not exist on the cluster of connection {target.conn_id!r}. "
+                f"The target topic {shown(missing)} does not exist on the cluster of connection {target.conn_id!r}. "
                 "Copy the source first, or correct topic_map or target_topic."
             )
         return targets
 
-    def _checked(self, move: _Move) -> _Move:
-        """:raises DataLossError: if records are missing, that is not permitted, and offsets are to be committed."""
-        if not move.missing:
-            return move
-        text = (
-            f"{sum(r.size for r in move.missing):,} records that the group {self.group_id!r} has not consumed are not "
-            f"in the target: {'; '.join(map(str, move.missing[:_MAX_SHOWN]))}"
-            f"{' and others' if len(move.missing) > _MAX_SHOWN else ''}"
-        )
-        if self.fail_on_data_loss and not self.plan_only:
-            raise DataLossError(
-                f"{text}. They were not copied yet, filtered out, or have aged out of the target. Finish the copy, or "
-                "pass fail_on_data_loss=False if they are not wanted."
-            )
-        return move.with_warning(text)
-
-    def _show(self, move: _Move) -> None:
-        rows = [f"{p.partition}: {_text(move.old.get(p.partition))} -> {p.offset:,} ({p.at})" for p in move.positions]
+    def _show(self, move: GroupMove) -> None:
         self.log.info(
             "Offsets of group %r on the target, for %r on the source:\n%s",
             move.target_group_id,
             move.group_id,
-            "\n".join(rows),
+            "\n".join(move.lines),
         )
         for warning in move.warnings:
             self.log.warning("%s", warning)
 
-    def _commit(self, target: KafkaHook, move: _Move) -> None:
+    def _commit(self, target: KafkaHook, move: GroupMove) -> None:
         """:raises TargetRecreatedError: if a target is another topic now than the one that was read."""
         now = target.state(move.target_ids).topics
         for name, topic_id in move.target_ids.items():
@@ -340,154 +318,8 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         self.log.info("Committed: %s", json.dumps(move.result(plan_only=False)["partitions"]))
 
 
-@dataclass(frozen=True)
-class _Move:
-    """A translation that was not committed yet.
-
-    :param old: the target group's offsets now.
-    """
-
-    group_id: str
-    target_group_id: str
-    targets: Mapping[str, str]
-    sources: tuple[SourcePosition, ...]
-    positions: tuple[TargetPosition, ...]
-    old: Mapping[TopicPartition, int]
-    translations: tuple[GroupTranslation, ...]
-    target_ids: Mapping[str, str | None]
-    warnings: tuple[str, ...]
-
-    @property
-    def missing(self) -> list[OffsetRange]:
-        return [r for translation in self.translations for r in translation.missing()[0]]
-
-    def with_warning(self, text: str) -> _Move:
-        return replace(self, warnings=(*self.warnings, text))
-
-    def result(self, *, plan_only: bool) -> dict[str, Any]:
-        """What the task returns."""
-        missing = self.missing
-        return {
-            "version": 1,
-            "state": "planned" if plan_only else "committed",
-            "group_id": self.group_id,
-            "target_group_id": self.target_group_id,
-            "topics": dict(self.targets),
-            "sources": [
-                {
-                    "topic": s.partition.topic,
-                    "partition": s.partition.partition,
-                    "committed": s.committed,
-                    "end": s.end,
-                    "missing": sum(r.size for r in missing if r.topic_partition == s.partition),
-                }
-                for s in self.sources
-            ],
-            "partitions": [
-                {
-                    "topic": p.partition.topic,
-                    "partition": p.partition.partition,
-                    "old": self.old.get(p.partition),
-                    "new": p.offset,
-                    "at": p.at,
-                    "seen_again": p.seen_again,
-                }
-                for p in self.positions
-            ],
-            "seen_again": sum(p.seen_again for p in self.positions),
-            "missing": sum(r.size for r in missing),
-            "records_read": sum(t.records_read for t in self.translations),
-            "warnings": [*self.warnings, *([PLAN_ONLY] if plan_only else [])],
-        }
-
-
-def _position(
-    cluster: ClusterState, partition: TopicPartition, committed: Mapping[TopicPartition, int]
-) -> SourcePosition:
-    """:raises GroupOffsetsError: if the offset is beyond the end: the topic is not the one that was consumed."""
-    state, offset = cluster.partition(partition), committed.get(partition)
-    if offset is not None and offset > state.high_watermark:
-        raise GroupOffsetsError(
-            f"A committed offset must be at or before the end of its partition; that of {partition} is {offset:,}, and "
-            f"the end is {state.high_watermark:,} (connection {cluster.conn_id!r}). The topic was probably deleted and "
-            "recreated: set the group's offset on the source first."
-        )
-    return SourcePosition(partition, offset, state.log_start, state.last_stable)
-
-
-def _warnings_of_sources(sources: Sequence[SourcePosition], group_id: str) -> list[str]:
-    without = [s for s in sources if s.committed is None and s.log_start < s.end]
-    aged = [s for s in sources if s.committed is not None and s.committed < s.log_start]
-    warnings = []
-    if without:
-        warnings.append(
-            f"The group {group_id!r} has no offset for {_shown([str(s.partition) for s in without])}: all of its "
-            "records count as not consumed"
-        )
-    if aged:
-        warnings.append(
-            f"The source has no longer all that the group {group_id!r} has not consumed of "
-            f"{_shown([str(s.partition) for s in aged])}; what the target has of it is not skipped"
-        )
-    return warnings
-
-
-def _check_found(translation: GroupTranslation, sources: Sequence[SourcePosition]) -> None:
-    """:raises GroupOffsetsError: if the target has no record of a topic that had records to copy."""
-    lacking = sorted({s.partition.topic for s in sources if s.log_start < s.end} - translation.found())
-    if lacking and not translation.found():
-        raise GroupOffsetsError(
-            f"The target topic {translation.topic!r} must have records that a copy of {_shown(lacking)} has written "
-            "with provenance='headers', or that the segments of the results in of lead to; none was found. Copy the "
-            "topic first, or pass of=copy.output; if the records have aged out of the target, set the group's offsets "
-            "there by hand."
-        )
-
-
-def _warnings_of_targets(positions: Sequence[TargetPosition], cluster: ClusterState) -> list[str]:
-    warnings = []
-    for p in positions:
-        if p.passed_over:
-            warnings.append(
-                f"{p.partition}: at least {p.passed_over:,} records that no copy has written are before offset "
-                f"{p.offset:,}, and the group will not see them"
-            )
-        elif p.at == "start" and cluster.partition(p.partition).last_stable > p.offset:
-            warnings.append(f"{p.partition} has only records that no copy has written; the group will see all of them")
-    return warnings
-
-
-def _warnings_of_kept(positions: Sequence[TargetPosition], group_id: str) -> list[str]:
-    kept = [f"{p.partition} at {p.offset:,}" for p in positions if p.at == AHEAD]
-    if not kept:
-        return []
-    return [
-        f"The group {group_id!r} is ahead on the target of what it has consumed on the source, and stays there: "
-        f"{_first(kept)}. move_back=True moves it back"
-    ]
-
-
-def _warnings_of_replaced(
-    positions: Sequence[TargetPosition], old: Mapping[TopicPartition, int], group_id: str
-) -> list[str]:
-    changes = [
-        f"{p.partition} from {old[p.partition]:,} to {p.offset:,}"
-        for p in positions
-        if old.get(p.partition, p.offset) != p.offset
-    ]
-    if not changes:
-        return []
-    return [f"The group {group_id!r} has offsets on the target already, which are replaced: {_first(changes)}"]
-
-
-def _shown(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_SHOWN
-    return ", ".join(map(repr, names[:_MAX_SHOWN])) + (f" and {more} more" if more > 0 else "")
-
-
-def _first(texts: Sequence[str]) -> str:
-    return f"{', '.join(texts[:_MAX_SHOWN])}{' and others' if len(texts) > _MAX_SHOWN else ''}"
-
-
-def _text(offset: int | None) -> str:
-    return "none" if offset is None else f"{offset:,}"
+def _readable(cluster: KafkaHook, topics: Collection[str]) -> ClusterState:
+    """The state of topics that the login may read."""
+    state = cluster.state(topics, operation="READ")
+    check_topics(cluster, topics, "READ")
+    return state
