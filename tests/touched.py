@@ -72,7 +72,7 @@ PARTS = (
         (f"{_PACKAGE}/submission/kubernetes*", f"{_PACKAGE}/core/driver_pod.py"),
         8,
     ),
-    Part("faults", ("tests/faults",), (f"{_PACKAGE}/jobs/run_ownership.py", f"{_PACKAGE}/jobs/writer/*"), 8),
+    Part("faults", ("tests/faults",), (f"{_PACKAGE}/jobs/run_*.py", f"{_PACKAGE}/jobs/writer/*"), 8),
     Part("a real Airflow", ("tests/e2e",), ("dags/*", f"{_PACKAGE}/triggers/*", f"{_PACKAGE}/sensors/*"), 15),
     Part("operators", ("tests/operators",), (f"{_PACKAGE}/operators/*",), 30),
 )

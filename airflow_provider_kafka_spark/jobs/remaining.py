@@ -15,7 +15,8 @@ from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_ranges, read_since
-from airflow_provider_kafka_spark.jobs.run_ownership import TIMEOUT_OPTION, RunOwnership, wait_for_open_transactions
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, wait_for_open_transactions
+from airflow_provider_kafka_spark.jobs.run_store import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 #: Executors stamp records by their own clocks, if source timestamps are not kept.

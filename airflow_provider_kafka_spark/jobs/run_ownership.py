@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import replace
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
@@ -23,8 +22,6 @@ from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.run_identity import (
     TRANSACTION_TIMEOUT_MS,
     owner_group,
-    progress_group,
-    run_prefix,
 )
 from airflow_provider_kafka_spark.core.run_protocol import (
     Claimant,
@@ -38,7 +35,6 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     fences,
     forgets,
     is_same_delivery,
-    latest,
     leaders_of,
     leaves_mark,
     may_be_cut,
@@ -50,40 +46,16 @@ from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, cut_sinc
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
     CommittedOffset,
     KafkaAdmin,
-    Offsets,
     TargetTopic,
     client_config,
     kafka_admin,
 )
-from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer, java_offsets
+from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer
+from airflow_provider_kafka_spark.jobs.run_store import TIMEOUT_OPTION, RunStore
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
-TIMEOUT_OPTION = "kafka.transaction.timeout.ms"
-#: So many groups are committed in one transaction, which has to be shorter than its time-out.
-_GROUPS_OF_TRANSACTION = 100
 #: How long to wait for the end of another writer's transaction.
 _OPEN_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Slots:
-    """Where the pieces of a key commit their progress: piece ``i`` as partition ``i % width`` of group ``i // width``.
-
-    :param instance: by which the run is found.
-    :param key: the delivery key.
-    :param topic: of the target's cluster; its partitions only have to exist.
-    """
-
-    instance: str
-    key: str
-    topic: str
-    width: int
-
-    def of(self, i: int) -> Slot:
-        return Slot(progress_group(self.instance, self.key, i // self.width), self.topic, i % self.width)
-
-    def groups(self, pieces: int) -> list[str]:
-        return [progress_group(self.instance, self.key, i) for i in range(ceil(pieces / self.width))]
 
 
 class RunOwnership:
@@ -115,11 +87,10 @@ class RunOwnership:
         self.is_of_other_form = False
         self._request = request
         self._token = uuid4().hex
-        self._producer = producer
+        self._store = RunStore(request, admin, producer)
+        self._is_plain = producer is None
         #: As it was before the claim.
         self._earlier: Mark | None = None
-        #: Topics for whose first partition the mark is committed: a target, and those that have an earlier one.
-        self._marked: list[str] = []
         self._committed: dict[str, CommittedOffset] = {}
         self._targets: Mapping[str, TargetTopic] = {}
         self._has_run = False
@@ -129,7 +100,9 @@ class RunOwnership:
     @property
     def owner(self) -> Owner | None:
         """How a Spark task knows that the run is still this driver's; None where no mark could be written."""
-        return Owner(self._group, self._marked[0], self._request.submission, self._token) if self.has_mark else None
+        if not self.has_mark:
+            return None
+        return Owner(self._store.group, self._store.topics[0], self._request.submission, self._token)
 
     def committed_offsets(self, pieces: Sequence[Piece]) -> int:
         """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said that this counts."""
@@ -143,7 +116,7 @@ class RunOwnership:
     @property
     def id_prefix(self) -> str | None:
         """What the transactional ids of Spark tasks begin with; None for at least once."""
-        return None if self._producer is None else f"{run_prefix(self._request.instance)}task-"
+        return None if self._is_plain else self._store.task_prefix
 
     def claim(
         self,
@@ -168,7 +141,7 @@ class RunOwnership:
         self._targets, self._reads_back = targets, reads_back
         # Before the progress is read: a leader that comes later is another one for the next driver.
         self._leaders = leaders_of(self.admin.leader_epochs(targets))
-        if self._producer is None:
+        if self._is_plain:
             return self._claim_plainly(pieces, may_lack)
         mark = self._read_mark()
         claimant = self._new_claimant(pieces)
@@ -182,26 +155,30 @@ class RunOwnership:
         self.is_unlooked = self.may_be_cut and decision is Decision.DELIVERED and not request.proved_key
         self.is_of_other_form = self._adopts_another(mark, claimant)
         if fences(mark, claimant):
-            self._write_mark(claiming(mark, claimant, decision))
-            self._fence(pieces)
-        if request.goes_on and not request.is_retry:
-            # Nobody has written anything of this batch.
+            self._store.write_mark(claiming(mark, claimant, decision))
+            self._store.fence(pieces)
+        if (request.goes_on and not request.is_retry) or self._is_new_run(mark):
+            # Nobody has written anything of this batch, or of this run.
             return Decision.BEGIN
-        if self._is_new_run(mark):
-            return Decision.BEGIN
-        if decision is Decision.CONTINUE and mark is not None:
-            self._committed = self._read_slots(mark, pieces)
+        return decision if mark is None else self._take_up(decision, mark, claimant, pieces)
+
+    def _take_up(self, decision: Decision, mark: Mark, claimant: Claimant, pieces: Sequence[Piece]) -> Decision:
+        """Read the committed progress, where it counts.
+
+        :return: the decision, or what it becomes where the progress is not known.
+        """
+        if decision is Decision.CONTINUE:
+            self._committed = self._store.progress_by_piece(mark, pieces)
             decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
-        if decision is Decision.CARRY_OVER and mark is not None:
+        if decision is Decision.CARRY_OVER:
             stands = self._carried(mark, claimant, pieces)
             if stands is None:
                 # The mark has another key so far, which the worker must not finish in place of this one.
-                self._write_mark(claimant.mark(MarkState.OPENING, repeats=True))
+                self._store.write_mark(claimant.mark(MarkState.OPENING, repeats=True))
                 return Decision.READ_BACK
+            transform = self._request.transform
             self._committed = {
-                piece.name: CommittedOffset(
-                    s.position, s.format(request.transform.target_of(piece.topic), piece.partition)
-                )
+                piece.name: CommittedOffset(s.position, s.format(transform.target_of(piece.topic), piece.partition))
                 for piece, s in zip(pieces, stands, strict=True)
             }
         return decision
@@ -215,8 +192,8 @@ class RunOwnership:
         request, told = self._request, self._proved(claimant)
         if mark is not None and self.may_be_cut and (mark.run_id, mark.state) == (self.run_id, MarkState.OPEN.value):
             # What is being committed ends before it is looked at.
-            self._fence(pieces)
-            slots = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
+            self._store.fence(pieces)
+            slots = self._store.progress_of(mark)
             told = told.and_also(Acknowledged.of_slots(request, pieces, slots))
         return self.cut_since(told, may_lack)
 
@@ -249,8 +226,8 @@ class RunOwnership:
 
     def distrust(self) -> None:
         """What is committed does not count for the next driver."""
-        if self._claimant is not None and self._producer is not None:
-            self._write_mark(self._claimant.mark(MarkState.OPENING, repeats=not self._reads_back))
+        if self._claimant is not None and not self._is_plain:
+            self._store.write_mark(self._claimant.mark(MarkState.OPENING, repeats=not self._reads_back))
 
     def _carried(self, mark: Mark, claimant: Claimant, pieces: Sequence[Piece]) -> tuple[SlotProgress, ...] | None:
         """Where the pieces stand by what was delivered under another plan; None if that is not known."""
@@ -260,7 +237,7 @@ class RunOwnership:
             # Otherwise it is of another target, or of other records.
             proved = ProvedDelivery(OffsetRanges.parse(request.proved_ranges), request.proved_segments)
         if not carries_proof(mark, claimant):
-            found = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
+            found = self._store.progress_of(mark)
             if len(found) < mark.pieces:
                 return None
             slots = [SlotProgress.parse(offset.offset, offset.metadata) for offset in found]
@@ -276,16 +253,16 @@ class RunOwnership:
         :return: where each piece commits its progress, by its name.
         """
         before = self._earlier
-        if self._producer is None:
+        if self._is_plain:
             self._open_plainly(decision)
             return {}
         # Without headers nothing was found in the target, and the pieces are those of the whole plan.
         is_part = decision is Decision.READ_BACK and self._request.transform.has_provenance_headers
         claimant = self._new_claimant(pieces, is_part=is_part)
-        width = self._targets[self._marked[0]].partitions
+        width = self._targets[self._store.topics[0]].partitions
         if decision is Decision.CONTINUE and before is not None:
             width = before.width
-        slots = self._slots(claimant.key, width)
+        slots = self._store.slots(claimant.key, width)
         self.groups = tuple(slots.groups(len(pieces)))
         progress: dict[str, dict[tuple[str, int], CommittedOffset]] = {group: {} for group in self.groups}
         places = {piece.name: slots.of(i) for i, piece in enumerate(pieces)}
@@ -295,15 +272,10 @@ class RunOwnership:
                 committed = self._committed.get(piece.name, committed)
             progress[slot.group][slot.topic, slot.partition] = committed
         mark = claimant.mark(MarkState.OPEN, len(self.groups), width, len(pieces), repeats=self.repeats(decision))
-        *earlier, last = _in_parts(self.groups) or [()]
-        for groups in earlier:
-            self._producer.commit({group: progress[group] for group in groups})
-        self._write_mark(mark, {group: progress[group] for group in last})
+        self._store.write_mark(mark, progress)
         self._has_run = True
         if before is not None and before.key != mark.key:
-            # They would expire by themselves.
-            with suppress(Exception):
-                self.admin.remove_groups(self._slots(before.key, 1).groups(before.groups))
+            self._store.remove_progress(before)
         return places
 
     def _open_plainly(self, decision: Decision) -> None:
@@ -315,7 +287,7 @@ class RunOwnership:
         if self.may_be_cut or (again and not forgotten):
             decide(self._read_mark(), claimant)
             self._earlier = before
-            self._write_mark(claimant.mark(MarkState.OPENING, repeats=again or forgotten))
+            self._store.write_mark(claimant.mark(MarkState.OPENING, repeats=again or forgotten))
 
     def repeats(self, decision: Decision, *, only_counts: bool = False) -> bool:
         """Whether records may be in the target more than once, by this driver or by one before whose progress counts.
@@ -343,14 +315,14 @@ class RunOwnership:
             decide(mark, claimant)
             self.may_be_cut = mark is not None and may_be_cut(mark, claimant)
             self.is_of_other_form = self._adopts_another(mark, claimant)
-            self._write_mark(claiming(mark, claimant, Decision.READ_BACK))
+            self._store.write_mark(claiming(mark, claimant, Decision.READ_BACK))
         except Py4JJavaError as error:
             if "AuthorizationException" not in str(error.java_exception):
                 raise
             self.has_mark = False
         # An earlier try may have had transactions, which this login or these brokers need not have.
         with suppress(Py4JJavaError, BrokerUnavailableError):
-            self._fence(())
+            self._store.fence(())
         self.cut = self.cut_since(self._proved(claimant), may_lack)
         # There is no progress to go on from.
         return Decision.READ_BACK if self._request.is_retry and not self._is_new_run(mark) else Decision.BEGIN
@@ -380,75 +352,11 @@ class RunOwnership:
         of_target = self._reads_back, self._leaders
         return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker, *of_target)
 
-    def _slots(self, key: str, width: int) -> _Slots:
-        return _Slots(self._request.instance, key, self._marked[0], width)
-
-    def _read_slots(self, mark: Mark, pieces: Sequence[Piece]) -> dict[str, CommittedOffset]:
-        """The committed progress of pieces, as far as it is there, by name."""
-        # A batch of a stream need not have all partitions of the one before.
-        committed = [offset for offset in self._committed_in(mark, mark.pieces) if offset is not None]
-        found = {offset.metadata.partition("\n")[0]: offset for offset in committed}
-        return {piece.name: found[piece.name] for piece in pieces if piece.name in found}
-
-    def _committed_in(self, mark: Mark, pieces: int) -> list[CommittedOffset | None]:
-        """What is in the slots of the mark's plan, in the order of its pieces."""
-        of_mark = self._slots(mark.key, mark.width)
-        slots = [of_mark.of(i) for i in range(pieces)]
-        places: dict[str, list[tuple[str, int]]] = {slot.group: [] for slot in slots}
-        for slot in slots:
-            places[slot.group].append((slot.topic, slot.partition))
-        committed = self.admin.stable_offsets(places)
-        return [committed[slot.group].get((slot.topic, slot.partition)) for slot in slots]
-
-    @property
-    def _group(self) -> str:
-        return owner_group(self._request.instance)
-
-    @property
-    def _timeout_ms(self) -> int:
-        return int(self._request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS))
-
-    def _fence(self, pieces: Sequence[Piece]) -> None:
-        """End every earlier task of the run, whatever its plan."""
-        prefix = f"{run_prefix(self._request.instance)}task-"
-        ids = {f"{prefix}{piece.name}" for piece in pieces}.union(self.admin.transactional_ids(prefix))
-        if ids:
-            self.admin.fence(sorted(ids), self._timeout_ms)
-
     def _read_mark(self) -> Mark | None:
-        """The run's mark; an earlier try may have had other targets, and left it there.
-
-        It is then written there too: otherwise it would count again, if the topic of the newer one is deleted. A run
-        that is not of this task instance, as far as the worker knows, keeps its mark at other targets.
-        """
-        target = min(self._targets)
-        places = {(target, 0), *self.admin.committed(self._group)}
-        committed = self.admin.stable_offsets({self._group: places})[self._group]
-        marks = {topic: Mark.from_json(offset.metadata) for (topic, _), offset in committed.items()}
-        marks = {topic: mark for topic, mark in marks.items() if self._counts(topic, mark)}
-        earlier = self.admin.describe({topic for topic in marks if topic != target})
-        self._marked = [target, *sorted(earlier)]
-        mark = self._earlier = latest(marks.values())
+        mark = self._earlier = self._store.read_mark(self._request, self._targets)
         if mark is not None and self._request.adopts_run:
             self.run_id = mark.run_id
         return mark
-
-    def _counts(self, topic: str, mark: Mark) -> bool:
-        request = self._request
-        known = (request.run_id, *request.former_run_ids)
-        return request.adopts_run or topic in self._targets or mark.run_id in known
-
-    def _write_mark(self, mark: Mark, progress: Mapping[str, Offsets] | None = None) -> None:
-        """Commit the mark, together with progress.
-
-        :raises RunTakenOverError: if another driver has claimed the run since.
-        """
-        # confluent-kafka reads metadata up to a zero character, also beyond their end.
-        own = {(topic, 0): CommittedOffset(0, mark.to_json() + "\0") for topic in self._marked}
-        if self._producer is None:
-            self.admin.commit(self._group, java_offsets(self.admin.jvm, own))
-        else:
-            self._producer.commit({self._group: own, **(progress or {})})
 
 
 @contextmanager
@@ -485,7 +393,3 @@ def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> Non
                 "(transaction.timeout.ms)."
             )
         time.sleep(0.2)
-
-
-def _in_parts(groups: Sequence[str]) -> list[Sequence[str]]:
-    return [groups[i : i + _GROUPS_OF_TRANSACTION] for i in range(0, len(groups), _GROUPS_OF_TRANSACTION)]

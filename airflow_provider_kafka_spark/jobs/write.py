@@ -33,7 +33,7 @@ from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms, wait_for_records_ms
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, missing_internals, run_writer
 from airflow_provider_kafka_spark.jobs.remaining import Remaining
-from airflow_provider_kafka_spark.jobs.run_ownership import TIMEOUT_OPTION
+from airflow_provider_kafka_spark.jobs.run_store import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import names_headers, needs_sql, to_rows
 

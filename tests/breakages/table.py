@@ -79,9 +79,9 @@ BREAKAGES = (
     Breakage(
         "mark-of-another-run-taken",
         "A mark of another run at other targets is left alone.",
-        "airflow_provider_kafka_spark/jobs/run_ownership.py",
-        "return request.adopts_run or topic in self._targets or mark.run_id in known",
-        "return bool(known)",
+        "airflow_provider_kafka_spark/jobs/run_store.py",
+        "if request.adopts_run or topic in targets or mark.run_id in known",
+        "if known",
         ["tests/operators/test_identity.py::test_two_deployments_with_the_same_names"],
     ),
     Breakage(

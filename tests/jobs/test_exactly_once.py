@@ -69,7 +69,7 @@ def test_a_retry_of_what_was_delivered_writes_nothing(pair: Pair, monkeypatch: p
 @pytest.mark.long
 def test_many_ranges_in_many_pieces(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """More pieces than fit into one transaction of progress, which has one group for each here."""
-    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.run_ownership._GROUPS_OF_TRANSACTION", 10)
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.run_store._GROUPS_OF_TRANSACTION", 10)
     pair.fill(numbered(120))
     ranges = [f"{pair.source}:0:{start}:{start + 9}" for start in range(0, 120, 10)]
     options = {"topic": pair.target, "spans": plan_spans(OffsetRanges.parse(ranges), 5), "preserve_order": False}
