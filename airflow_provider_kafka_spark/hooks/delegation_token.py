@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,27 +12,22 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_kafka_spark.clients import new_token
+from airflow_provider_kafka_spark.clients.cluster_clock import now_ms
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
-    BrokerAuthenticationError,
     BrokerAuthorizationError,
     BrokerError,
-    BrokerTlsError,
     ConnectionConfigError,
     DelegationTokenError,
-    DelegationTokenNotUsableError,
 )
 from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, principal
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.toolchain.connector import client_jars
 
-#: Maximum time until a new token is known to all brokers, in seconds.
-USABLE_SECONDS = 20.0
-_AGAIN_SECONDS = 0.2
 #: Kafka's value for the default period of a renewal, and for expiry at once.
 _BROKERS_OWN = -1
 
@@ -209,44 +202,11 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         self._expire(b64decode(token.hmac), None, f"expiring {token.info}")
 
     def now_ms(self) -> int:
-        """The cluster's clock, in ms since 1970: that of the active controller, which also manages tokens.
-
-        Kafka has no request for the time, but the quorum's leader returns when it last caught up, which is now. If that
-        is refused (it needs DESCRIBE on the cluster) or unknown (no KRaft), this machine's clock is used and logged.
+        """The cluster's clock, in ms since 1970; this machine's, with a warning, where brokers do not say theirs.
 
         :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
-        before, clocks, action = time.time(), list[int](), "describing the metadata quorum"
-        jvm = self._open
-        try:
-            with jvm.translate_errors(action):
-                quorum = self._get(self._admin.describeMetadataQuorum().quorumInfo(), action)
-                clocks = [
-                    int(replica.lastCaughtUpTimestamp().getAsLong())
-                    for replica in quorum.voters()
-                    if replica.replicaId() == quorum.leaderId() and replica.lastCaughtUpTimestamp().isPresent()
-                ]
-        except BrokerError as error:
-            # If the broker is unavailable or refuses the login, another request would fail in the same way.
-            if type(error) not in (BrokerAuthorizationError, BrokerError):
-                raise
-            self.log.warning(
-                "The times of tokens are compared with this machine's clock, since the broker does not return its "
-                "own: %s",
-                error,
-            )
-            return int(time.time() * 1000)
-        if not clocks:
-            self.log.warning("The times of tokens are compared with this machine's clock: no broker returns its own.")
-            return int(time.time() * 1000)
-        skew = clocks[0] - int((before + time.time()) / 2 * 1000)
-        if abs(skew) > 5000:
-            self.log.warning(
-                "The broker's clock is %.1f s %s this machine's; the times of tokens are the broker's.",
-                abs(skew) / 1000,
-                "ahead of" if skew > 0 else "behind",
-            )
-        return clocks[0]
+        return now_ms(self._open, self._admin, self.log.warning)
 
     def wait_until_usable(self, token: DelegationToken) -> None:
         """Log in with a new token until every broker accepts it; brokers know it only after some time.
@@ -255,50 +215,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         :raises DelegationTokenError: if the listener has no login for tokens.
         :raises BrokerTlsError: if TLS fails for another reason than a missing client certificate.
         """
-        deadline, mechanism = time.monotonic() + USABLE_SECONDS, self.config.token_mechanism
-        admin = self._open.admin(token.java_login(self.config.java, mechanism))
-        while True:
-            try:
-                with self._open.translate_errors("logging in with the new delegation token"):
-                    nodes = self._get(admin.describeCluster().nodes(), "logging in with the new delegation token")
-                    for node in self._open.items(nodes):
-                        self._try_on(admin, str(node.idString()))
-                return
-            except BrokerTlsError as error:
-                fault = find_login_fault(str(error))
-                has_certificate = any(name.startswith("ssl.keystore.") for name in self.config.java)
-                if fault is None or not fault.by_certificate or not has_certificate:
-                    raise
-                raise DelegationTokenError(
-                    "A job on a delegation token gets nothing of the connection's own login, and so no client "
-                    f"certificate; the listener of {self.config.bootstrap_servers} must be content without one "
-                    "(ssl.client.auth=none or requested). Name another listener, or go without use_delegation_token. "
-                    f"{error}"
-                ) from None
-            except BrokerAuthenticationError as error:
-                if re.search("not enabled in the server|it has:", str(error)):
-                    raise DelegationTokenError(
-                        f"A login with a delegation token uses SCRAM, so the listener must have {mechanism}, in "
-                        f"addition to {self.config.mechanism} for the connection itself. Enable it in "
-                        "sasl.enabled.mechanisms of the broker, or name another in the connection's Extra as "
-                        "'delegation.token.mechanism'."
-                    ) from None
-                if time.monotonic() > deadline:
-                    raise DelegationTokenNotUsableError(
-                        f"The new delegation token must be usable within {USABLE_SECONDS:.0f} s; at "
-                        f"{self.config.bootstrap_servers} its login is still refused. Are all brokers in touch with "
-                        "their controller? The task may be tried again."
-                    ) from None
-            time.sleep(_AGAIN_SECONDS)
-
-    def _try_on(self, admin: Any, node: str) -> None:
-        """This request goes to that broker. An authorization error proves that the login was accepted."""
-        java = self._java
-        resource = java.org.apache.kafka.common.config.ConfigResource(
-            java.org.apache.kafka.common.config.ConfigResource.Type.BROKER, node
-        )
-        with suppress(BrokerAuthorizationError):
-            self._get(admin.describeConfigs([resource]).all(), f"logging in to broker {node} with the new token")
+        new_token.wait_until_usable(self._open, self.config, token)
 
     def _describe(self, owner: str | None) -> list[Any]:
         # An empty list of owners selects no tokens, and null selects all.
@@ -361,14 +278,14 @@ class DelegationTokenHook(ManagedResource, BaseHook):
 
     def _expire_new(self, hmac: str, period_ms: int | None = None) -> int:
         """The broker may not know the token yet."""
-        deadline = time.monotonic() + USABLE_SECONDS
+        deadline = time.monotonic() + new_token.USABLE_SECONDS
         while True:
             try:
                 return self._expire(b64decode(hmac), period_ms, "shortening the life of a delegation token")
             except DelegationTokenError:
                 if time.monotonic() > deadline:
                     raise
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(new_token.AGAIN_SECONDS)
 
     def _expire_quietly(self, hmac: str) -> None:
         """Clean up after a failure, without hiding it by another one."""

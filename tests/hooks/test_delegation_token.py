@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_kafka_spark.clients import new_token
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -322,7 +323,7 @@ def test_a_token_that_brokers_do_not_take(alice: DelegationTokenHook, monkeypatc
     """They may have heard of it at the next try."""
     token = alice.create()
     alice.expire_token(token)
-    monkeypatch.setattr(delegation_token, "USABLE_SECONDS", 2.0)
+    monkeypatch.setattr(new_token, "USABLE_SECONDS", 2.0)
     began = time.monotonic()
     with pytest.raises(
         DelegationTokenNotUsableError, match=r"must be usable within 2 s; at .* still refused"
