@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.operators.lineage import check_transport
-from airflow_provider_kafka_spark.submission.spark_cluster import HISTORY_SERVER_EXTRA
+from airflow_provider_kafka_spark.submission.spark_connection import HISTORY_SERVER_EXTRA
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

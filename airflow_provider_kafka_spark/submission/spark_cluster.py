@@ -11,11 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
-
 from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.connection.connection_form import KAFKA_TYPES
 from airflow_provider_kafka_spark.core.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
@@ -23,6 +19,12 @@ from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.submission.deployment import YARN_CLUSTER, Deployment, deployment_of
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from airflow_provider_kafka_spark.submission.spark_connection import (
+    CONNECTOR_EXTRA,
+    HISTORY_SERVER_EXTRA,
+    REPORT_LOCATION_EXTRA,
+    SparkConnection,
+)
 from airflow_provider_kafka_spark.submission.spark_properties import properties_of
 from airflow_provider_kafka_spark.toolchain.connector import (
     PROVIDED,
@@ -41,13 +43,8 @@ from airflow_provider_kafka_spark.toolchain.login_handlers import (
 from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
 
-#: Key in the Spark connection's Extra for the connector, instead of the operator's argument.
-_CONNECTOR_EXTRA = "kafka-connector"
-_REPORT_LOCATION_EXTRA = "report-location"
-#: Key in the Spark connection's Extra for the history server, and Spark's own property for it on YARN.
-HISTORY_SERVER_EXTRA = "history-server"
+#: Spark's own property for the history server on YARN.
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
-_TEXT_EXTRAS = ("spark-binary", "deploy-mode", _CONNECTOR_EXTRA, _REPORT_LOCATION_EXTRA, HISTORY_SERVER_EXTRA)
 #: Properties that would submit a job to another cluster than the one that is queried for its end, and what sets them.
 _OF_THE_CONNECTION = {
     "spark.master": "the host and port of the Spark connection",
@@ -89,6 +86,7 @@ class SparkCluster:
     ) -> None:
         self._runs_again = delivery == EXACTLY_ONCE
         self.spark_conn_id = spark_conn_id
+        self._connection = SparkConnection(spark_conn_id)
         self.submit_options = submit_options
         self._kafka_connector = kafka_connector
         self._report_location = report_location
@@ -160,7 +158,7 @@ class SparkCluster:
     @property
     def deployment(self) -> Deployment:
         """Where driver and executors run, and what follows from that."""
-        mode = self.submit_options.get("deploy_mode") or self._extra.get("deploy-mode")
+        mode = self.submit_options.get("deploy_mode") or self._connection.extra.get("deploy-mode")
         return deployment_of(self.master, is_cluster_mode=mode == "cluster")
 
     @cached_property
@@ -169,7 +167,7 @@ class SparkCluster:
         if not self.deployment.in_pod:
             return None
         conf = {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
-        namespace = self._extra.get("namespace")
+        namespace = self._connection.extra.get("namespace")
         return KubernetesApi(ApiAccess.of(self.master, namespace, {**self._file_properties, **conf}))
 
     def _check_kubernetes(self) -> None:
@@ -203,7 +201,11 @@ class SparkCluster:
     def spark_home(self) -> SparkHome:
         from airflow.providers.apache.spark.hooks.spark_submit import ALLOWED_SPARK_BINARIES, DEFAULT_SPARK_BINARY
 
-        binary = self.submit_options.get("spark_binary") or self._extra.get("spark-binary") or DEFAULT_SPARK_BINARY
+        binary = (
+            self.submit_options.get("spark_binary")
+            or self._connection.extra.get("spark-binary")
+            or DEFAULT_SPARK_BINARY
+        )
         if binary not in ALLOWED_SPARK_BINARIES:
             raise OptionError(
                 f"spark_binary must be one of {ALLOWED_SPARK_BINARIES}, as the Spark provider has it; got {binary!r}. "
@@ -216,12 +218,12 @@ class SparkCluster:
         """The folder of the report in cluster mode; None if driver and worker share a disk."""
         if self.deployment.driver_on_worker:
             return None
-        location = self._report_location or self._extra.get(_REPORT_LOCATION_EXTRA)
+        location = self._report_location or self._connection.extra.get(REPORT_LOCATION_EXTRA)
         if not location:
             raise ReportLocationError(
                 "In cluster mode the driver runs on another machine, so its report needs a report_location that both "
                 "sides reach, such as 's3a://bucket/reports' or 'hdfs:///reports'; got none (connection "
-                f"{self.spark_conn_id!r}). Pass report_location=, or put '{_REPORT_LOCATION_EXTRA}' in the "
+                f"{self.spark_conn_id!r}). Pass report_location=, or put '{REPORT_LOCATION_EXTRA}' in the "
                 "connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
             )
         return str(location)
@@ -229,7 +231,7 @@ class SparkCluster:
     @cached_property
     def history_server(self) -> str | None:
         """Address of the history server; None if there is none, or Spark writes no event log for it."""
-        named = self._extra.get(HISTORY_SERVER_EXTRA)
+        named = self._connection.extra.get(HISTORY_SERVER_EXTRA)
         address = str(named or self._spark_property(_HISTORY_SERVER_PROPERTY) or "").strip()
         if not address or (self._spark_property("spark.eventLog.enabled") or "").strip().lower() != "true":
             return None
@@ -286,11 +288,11 @@ class SparkCluster:
 
         :raises ConnectionConfigError: if it is a Maven module other than Spark's, whose code would run in the driver.
         """
-        wanted = self._extra.get(_CONNECTOR_EXTRA)
+        wanted = self._connection.extra.get(CONNECTOR_EXTRA)
         if wanted is None or (isinstance(wanted, str) and (not is_coordinate(wanted) or is_sparks_module(wanted))):
             return wanted
         raise ConnectionConfigError(
-            f"{_CONNECTOR_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be a folder or glob of jars, "
+            f"{CONNECTOR_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be a folder or glob of jars, "
             f"'provided', or 'org.apache.spark:spark-sql-kafka-0-10_2.13:<version>'; got {wanted!r}. Pass another "
             "module as kafka_connector to the operator."
         )
@@ -341,55 +343,10 @@ class SparkCluster:
             paths = {"jars": ",".join((*connector, *handlers))}
         return {name: value for name, value in paths.items() if value}
 
-    @cached_property
-    def _connection(self) -> Any:
-        try:
-            connection = BaseHook.get_connection(self.spark_conn_id)
-        except AirflowNotFoundException as error:
-            # The Spark provider would silently use master=yarn.
-            raise ConnectionConfigError(
-                f"The Spark connection {self.spark_conn_id!r} does not exist. Add it under Admin > Connections (type "
-                "'spark'), or set "
-                f'AIRFLOW_CONN_{self.spark_conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
-            ) from error
-        if connection.conn_type in KAFKA_TYPES:
-            raise ConnectionConfigError(
-                f"spark_conn_id must be the id of a Spark connection, such as 'spark_default'; {self.spark_conn_id!r} "
-                "is of type 'kafka'. Kafka connections are source_conn_id and target_conn_id."
-            )
-        return connection
-
-    @cached_property
-    def _extra(self) -> dict[str, Any]:
-        where = f"The Extra of the Spark connection {self.spark_conn_id!r}"
-        try:
-            extra = self._connection.extra_dejson
-        except RecursionError:
-            raise ConnectionConfigError(
-                f"{where} must be a JSON object; it is too deeply nested. Correct it."
-            ) from None
-        if not isinstance(extra, dict):
-            raise ConnectionConfigError(
-                f'{where} must be a JSON object such as {{"deploy-mode": "client"}}; got a {type(extra).__name__}. '
-                "Correct it."
-            )
-        for name in _TEXT_EXTRAS:
-            if not isinstance(extra.get(name, ""), (str, type(None))):
-                raise ConnectionConfigError(
-                    f"{where} must have a text for {name!r}; got a {type(extra[name]).__name__}. Correct it."
-                )
-        if extra.get("deploy-mode") not in (None, "", "client", "cluster"):
-            raise ConnectionConfigError(
-                f"{where} must have 'client' or 'cluster' for 'deploy-mode'; got {extra['deploy-mode']!r}. Correct it."
-            )
-        return extra
-
     @property
     def master(self) -> str:
         """The master URL, as the Spark provider builds it."""
-        kind, host, port = self._connection.conn_type, str(self._connection.host or ""), self._connection.port
-        is_whole = kind == "spark" and host and ("://" in host or not port)
-        return (host if is_whole else f"{kind}://{host}") + (f":{port}" if port else "")
+        return self._connection.master
 
     def _check_conf(self) -> None:
         conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
