@@ -228,7 +228,7 @@ class Demo:
         example: Example,
     ) -> bool:
         """Run one DAG, print its task's log lines, compare source and target, and return whether the proof holds."""
-        from tests.copy_proof import prove_copy
+        from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
         from tests.task_log import TaskLog
 
         log = home.logs / f"{example.dag_id}.log"
