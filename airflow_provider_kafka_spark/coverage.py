@@ -205,7 +205,7 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         target_ids=target_ids,
     )
     stretches = coverage(deliveries, window)
-    filtered = [s.offsets for s in stretches if s.coverage is Coverage.COVERED and all(d.filtered for d in s.by)]
+    filtered = [s.offsets for s in stretches if s.filtered]
     return {
         "topic": topic,
         "target_topics": sorted({name for d in deliveries for name in d.targets_of(topic)}),
@@ -213,10 +213,20 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         "skipped_events": recorded.skipped,
         "cut": recorded.cut,
         "picture": picture(stretches),
-        "stretches": [_stretch(s) for s in stretches],
+        **stretches_of(stretches, deliveries),
         "gaps": _source_of(deliveries, topic, topic_id).dicts(gaps_of(stretches)),
         "filtered": [r.to_dict() for r in OffsetRanges(filtered).merge()],
-        "unfinished": [_stretch(s) for s in stretches if s.coverage is Coverage.UNFINISHED],
+    }
+
+
+def stretches_of(stretches: Sequence[Stretch], deliveries: Sequence[Delivery]) -> dict[str, Any]:
+    """What ``--json`` prints of the coverage by some deliveries: each of them once, and in a stretch its place."""
+    places = {id(d): place for place, d in enumerate(deliveries)}
+    found = [(s, _stretch(s, places)) for s in stretches]
+    return {
+        "ledger": [{"run_id": d.run_id, "filtered": d.filtered, **_who(d.by)} for d in deliveries],
+        "stretches": [printed for _, printed in found],
+        "unfinished": [printed for s, printed in found if s.coverage is Coverage.UNFINISHED],
     }
 
 
@@ -282,16 +292,22 @@ def _time(text: str | None, name: str) -> datetime | None:
     return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 
-def _stretch(stretch: Stretch) -> dict[str, Any]:
+def _stretch(stretch: Stretch, places: Mapping[int, int]) -> dict[str, Any]:
+    """:param places: of each entry in the ledger that is printed, by ``id``."""
     return {
         **stretch.offsets.to_dict(),
         "coverage": stretch.coverage.value,
-        "by": [{"run_id": d.run_id, "filtered": d.filtered, **_who(d.by)} for d in stretch.by],
+        "entries": stretch.entries,
+        "by": [places[id(d)] for d in stretch.by],
     }
 
 
 def _who(by: TaskRun) -> dict[str, Any]:
     return {"dag_id": by.dag_id, "dag_run_id": by.run_id, "task_id": by.task_id, "map_index": by.map_index}
+
+
+def _named(entry: Mapping[str, Any]) -> str:
+    return one_line(str(TaskRun(entry["dag_id"], entry["dag_run_id"], entry["task_id"], entry["map_index"])))
 
 
 def _text(found: Mapping[str, Any]) -> str:
@@ -306,9 +322,7 @@ def _text(found: Mapping[str, Any]) -> str:
         lines.append("Runs that failed were to copy these; clear the task, which copies the rest:")
         lines += [
             f"  {s['topic']}:{s['partition']}:{s['from_offset']}:{s['until_offset']} by "
-            + "; ".join(
-                one_line(str(TaskRun(b["dag_id"], b["dag_run_id"], b["task_id"], b["map_index"]))) for b in s["by"][:3]
-            )
+            + "; ".join(_named(found["ledger"][place]) for place in s["by"][:3])
             for s in found["unfinished"][:20]
         ]
     if found["filtered"]:

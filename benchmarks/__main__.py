@@ -30,6 +30,7 @@ MEASUREMENTS = (
     "windows",
     "sensors",
     "triggerer",
+    "growth",
 )
 #: Disk space for source, target and broker: for each record of the bulk copy, and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
@@ -133,7 +134,20 @@ def _header(options: argparse.Namespace) -> str:
 
 def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Section]]:
     # Imported after the change of environment, which Airflow reads at import.
-    from benchmarks import audits, batches, bulk, planning, ranges, replay, sensors, streams, triggerer, windows, yarn
+    from benchmarks import (
+        audits,
+        batches,
+        bulk,
+        growth,
+        planning,
+        ranges,
+        replay,
+        sensors,
+        streams,
+        triggerer,
+        windows,
+        yarn,
+    )
 
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
@@ -147,6 +161,7 @@ def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callab
         "windows": lambda: windows.measure(options.rounds),
         "sensors": lambda: sensors.measure(options.sensors, folder),
         "triggerer": lambda: triggerer.measure(options.sensors, folder),
+        "growth": growth.measure,
     }
 
 

@@ -168,7 +168,7 @@ def test_a_target_topic_is_the_only_one_that_counts(api: Api, capsys: pytest.Cap
     gap = {"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 20, "topic_id": "id-1"}
     assert (one["gaps"], one["target_topics"]) == ([gap], ["copy"])
     assert [s["coverage"] for s in one["stretches"]] == ["covered", "gap"]
-    assert one["stretches"][0]["by"][0]["dag_run_id"] == "run-1"
+    assert one["ledger"][one["stretches"][0]["by"][0]]["dag_run_id"] == "run-1"
 
 
 def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ An entry is plain JSON in the ``extra`` of an asset event, or in the state of a 
 from __future__ import annotations
 
 import enum
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,6 +27,8 @@ STATE_KEY = "ledger"
 _WIDTH = 60
 #: Partitions of a picture; the log of a task is no place for thousands of lines.
 _MAX_LINES = 64
+#: Entries that a stretch names: a thousand runs over the same offsets would make a thousand lists of a thousand.
+_MOST_BY = 10
 
 
 class EntryState(str, enum.Enum):
@@ -211,12 +214,16 @@ LETTERS: Mapping[Coverage, str] = {
 class Stretch:
     """Offsets of one partition with the same coverage by the same entries.
 
-    :param by: entries that say so, in the order in which they were given.
+    :param by: the first ten of the entries that say so, in the order in which they were given.
+    :param entries: how many entries say so.
+    :param filtered: it is covered by runs with a filter only.
     """
 
     offsets: OffsetRange
     coverage: Coverage
     by: tuple[Delivery, ...] = ()
+    entries: int = 0
+    filtered: bool = False
 
 
 def select(
@@ -281,22 +288,28 @@ def _of_cluster(
 
 
 def coverage(deliveries: Sequence[Delivery], window: Iterable[OffsetRange] | None = None) -> list[Stretch]:
-    """What is known of each offset, sorted. The time grows with the entries' ranges, and not with their offsets.
+    """What is known of each offset, sorted. The time grows with the entries' ranges, and not with their offsets, nor
+    with how many of them overlap.
 
     :param deliveries: from :func:`select`.
     :param window: what to look at; None for each partition from the lowest to the highest offset of any entry.
     """
     spans = _spans(deliveries) if window is None else OffsetRanges(window).merge()
-    events: dict[TopicPartition, list[tuple[int, int, str, int]]] = defaultdict(list)
+    edges: dict[TopicPartition, list[_Edge]] = defaultdict(list)
     for number, delivery in enumerate(deliveries):
-        claims = [("delivered", delivery.ranges), ("planned", delivery.planned), ("missing", delivery.missing)]
-        for kind, ranges in claims:
+        planned = Coverage.RUNNING if delivery.is_active else Coverage.UNFINISHED
+        for kind, ranges in (
+            (Coverage.COVERED, delivery.ranges),
+            (planned, delivery.planned),
+            (Coverage.LOST, delivery.missing),
+        ):
             for r in ranges.merge():
-                events[r.topic_partition] += [(r.from_offset, 1, kind, number), (r.until_offset, -1, kind, number)]
-    found: list[Stretch] = []
-    for span in spans.without_empty():
-        found += _united(_swept(span, sorted(events.get(span.topic_partition, ())), deliveries))
-    return found
+                edges[r.topic_partition] += [(r.from_offset, 1, kind, number), (r.until_offset, -1, kind, number)]
+    return [
+        stretch
+        for partition, of_partition in spans.without_empty().by_partition()
+        for stretch in _swept(of_partition, sorted(edges.get(partition, ())), deliveries)
+    ]
 
 
 def uncovered(stretches: Iterable[Stretch]) -> OffsetRanges:
@@ -377,60 +390,95 @@ def _spans_of(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
         yield OffsetRange(partition.topic, partition.partition, min(offsets), max(offsets))
 
 
-def _swept(
-    span: OffsetRange, events: Sequence[tuple[int, int, str, int]], deliveries: Sequence[Delivery]
-) -> Iterator[Stretch]:
-    """The stretches of a span, between the edges of all ranges."""
-    open_claims: dict[str, dict[int, int]] = {"delivered": {}, "planned": {}, "missing": {}}
-    position = span.from_offset
-    for offset, change, kind, number in (*events, (span.until_offset, 0, "delivered", -1)):
-        end = min(max(offset, span.from_offset), span.until_offset)
-        if end > position:
-            yield _judged(replace(span, from_offset=position, until_offset=end), open_claims, deliveries)
+#: An offset, whether a range begins (1) or ends (-1) there, what its entry claims of it, and the entry's number.
+_Edge = tuple[int, int, Coverage, int]
+
+
+def _swept(spans: Sequence[OffsetRange], edges: Sequence[_Edge], deliveries: Sequence[Delivery]) -> Iterator[Stretch]:
+    """The stretches of one partition's spans. Each edge is looked at once."""
+    claims = _Claims(spans[0].topic, deliveries)
+    passed = 0
+    for span in spans:
+        found: Stretch | None = None
+        position = span.from_offset
+        while position < span.until_offset:
+            while passed < len(edges) and edges[passed][0] <= position:
+                claims.pass_edge(edges[passed])
+                passed += 1
+            end = min(edges[passed][0], span.until_offset) if passed < len(edges) else span.until_offset
+            if found is not None and not claims.differ_from(found.coverage):
+                found = replace(found, offsets=replace(found.offsets, until_offset=end))
+            else:
+                if found is not None:
+                    yield found
+                found = claims.stretch(replace(span, from_offset=position, until_offset=end))
             position = end
-        if change:
-            claims = open_claims[kind]
-            claims[number] = claims.get(number, 0) + change
-            if not claims[number]:
-                del claims[number]
+        if found is not None:
+            yield found
 
 
-def _judged(offsets: OffsetRange, claims: Mapping[str, Mapping[int, int]], deliveries: Sequence[Delivery]) -> Stretch:
-    delivered, planned, missing = (
-        [deliveries[i] for i in sorted(claims[kind])] for kind in ("delivered", "planned", "missing")
-    )
-    if any(not d.filtered for d in delivered):
-        is_doubled = _is_doubled([d for d in delivered if not d.filtered], offsets.topic)
-        return Stretch(offsets, Coverage.DOUBLED if is_doubled else Coverage.COVERED, tuple(delivered))
-    # A run with a filter has not delivered what another one was to deliver whole.
-    if delivered and all(d.filtered for d in planned):
-        return Stretch(offsets, Coverage.COVERED, tuple(delivered))
-    running = [d for d in planned if d.is_active]
-    if running:
-        return Stretch(offsets, Coverage.RUNNING, tuple(running))
-    if planned:
-        return Stretch(offsets, Coverage.UNFINISHED, tuple(planned))
-    if missing:
-        return Stretch(offsets, Coverage.LOST, tuple(missing))
-    return Stretch(offsets, Coverage.GAP)
+class _Claims:
+    """What entries say of an offset, from one edge to the next: what an edge changes is counted, and nothing else.
+
+    :param topic: of the source.
+    """
+
+    def __init__(self, topic: str, deliveries: Sequence[Delivery]) -> None:
+        self._topic = topic
+        self._deliveries = deliveries
+        #: Numbers of the entries that claim the offset, sorted.
+        self._open: dict[Coverage, list[int]] = defaultdict(list)
+        #: Entries that have begun or ended, but not both, since the last stretch began.
+        self._changed: dict[Coverage, set[int]] = defaultdict(set)
+        self._whole = 0
+        self._planned_whole = 0
+        #: Entries of each run that have delivered all, by the topic that they wrote to.
+        self._runs: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._doubled: set[tuple[str, str]] = set()
+
+    def pass_edge(self, edge: _Edge) -> None:
+        _, change, kind, number = edge
+        numbers = self._open[kind]
+        place = bisect_left(numbers, number)
+        numbers[place : place + (change < 0)] = [number] if change > 0 else []
+        self._changed[kind] ^= {number}
+        delivery = self._deliveries[number]
+        if delivery.filtered or kind is Coverage.LOST:
+            return
+        if kind is not Coverage.COVERED:
+            self._planned_whole += change
+            return
+        self._whole += change
+        for topic in delivery.targets_of(self._topic):
+            target = (delivery.target_cluster_id or delivery.target, topic)
+            runs = self._runs[target]
+            runs[delivery.run_id] += change
+            if not runs[delivery.run_id]:
+                del runs[delivery.run_id]
+            (self._doubled.add if len(runs) > 1 else self._doubled.discard)(target)
+
+    def stretch(self, offsets: OffsetRange) -> Stretch:
+        """The stretch that begins here."""
+        self._changed.clear()
+        kind = self._coverage()
+        numbers = self._open[_claim_of(kind)]
+        by = tuple(self._deliveries[i] for i in numbers[:_MOST_BY])
+        return Stretch(offsets, kind, by, len(numbers), bool(numbers) and kind is Coverage.COVERED and not self._whole)
+
+    def differ_from(self, coverage_before: Coverage) -> bool:
+        """Whether another stretch begins here, after one with this coverage."""
+        return self._coverage() is not coverage_before or bool(self._changed[_claim_of(coverage_before)])
+
+    def _coverage(self) -> Coverage:
+        if self._whole:
+            return Coverage.DOUBLED if self._doubled else Coverage.COVERED
+        # A run with a filter has not delivered what another one was to deliver whole.
+        if self._open[Coverage.COVERED] and not self._planned_whole:
+            return Coverage.COVERED
+        of_others = (Coverage.RUNNING, Coverage.UNFINISHED, Coverage.LOST)
+        return next((kind for kind in of_others if self._open[kind]), Coverage.GAP)
 
 
-def _is_doubled(delivered: Sequence[Delivery], source_topic: str) -> bool:
-    """Whether runs with different ids wrote to the same topic."""
-    runs: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for delivery in delivered:
-        for topic in delivery.targets_of(source_topic):
-            runs[delivery.target_cluster_id or delivery.target, topic].add(delivery.run_id)
-    return any(len(run_ids) > 1 for run_ids in runs.values())
-
-
-def _united(stretches: Iterable[Stretch]) -> list[Stretch]:
-    united: list[Stretch] = []
-    for stretch in stretches:
-        last = united[-1] if united else None
-        same = last is not None and (last.coverage, [*map(id, last.by)]) == (stretch.coverage, [*map(id, stretch.by)])
-        if last is not None and same:
-            united[-1] = replace(last, offsets=replace(last.offsets, until_offset=stretch.offsets.until_offset))
-        else:
-            united.append(stretch)
-    return united
+def _claim_of(kind: Coverage) -> Coverage:
+    """What those entries claim that a coverage is by."""
+    return Coverage.COVERED if kind is Coverage.DOUBLED else kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -143,7 +144,28 @@ def test_each_offset_has_the_coverage_that_its_entries_say(drawn: list[Any]) -> 
             if any(has(d.missing) for d in deliveries)
             else Coverage.GAP
         )
+        claims = {
+            Coverage.RUNNING: [d for d in planned if d.is_active],
+            Coverage.UNFINISHED: planned,
+            Coverage.LOST: [d for d in deliveries if has(d.missing)],
+            Coverage.GAP: [],
+        }
+        by = claims.get(expected, [d for d in deliveries if has(d.ranges)])
         assert stretch.coverage is expected
+        assert ([*map(id, stretch.by)], stretch.entries) == ([*map(id, by[:10])], len(by))
+        assert stretch.filtered == (expected is Coverage.COVERED and not whole)
+    for one, after in pairwise(found):
+        if one.offsets.partition == after.offsets.partition and len(deliveries) <= 10:
+            assert (one.coverage, [*map(id, one.by)]) != (after.coverage, [*map(id, after.by)])
+
+
+def test_a_stretch_names_ten_of_the_runs_that_have_delivered_it_and_ends_where_one_does() -> None:
+    deliveries = [delivery(f"{i}", f"orders:0:0:{100 - i}") for i in range(12)]
+
+    first, second, *_ = coverage(deliveries, [OffsetRange("orders", 0, 0, 100)])
+
+    assert (first.offsets.until_offset, first.entries, first.by) == (89, 12, tuple(deliveries[:10]))
+    assert (second.offsets.until_offset, second.entries, second.by) == (90, 11, tuple(deliveries[:10]))
 
 
 def test_entries_of_others_and_of_other_versions_are_not_read() -> None:

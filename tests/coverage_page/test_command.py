@@ -25,7 +25,7 @@ def test_it_reads_events_and_the_states_of_tasks(
         (0, 10, "covered"),
         (10, 30, "unfinished"),
     ]
-    assert found["unfinished"][0]["by"][0]["dag_run_id"] == "manual__killed"
+    assert found["ledger"][found["unfinished"][0]["by"][0]]["dag_run_id"] == "manual__killed"
     # Two of others, and one of a topic that cannot be. One without an extra is of a function that copied nothing.
     assert found["skipped_events"] == 3
     # The same function has called another operator.

@@ -1,0 +1,153 @@
+"""Growth: what ten times the work costs. A curve is straight if its exponent is 1.
+
+A new curve is a row of ``CURVES``.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from benchmarks.growing_rules import RULES, Work
+from benchmarks.rounds import emit, time_limit
+from benchmarks.table import Goal, Section, seconds_text
+
+SECONDS, BYTES = "s", "bytes"
+#: n log n is 1.1 or so between these sizes; a small fixed part makes it less.
+_STRAIGHT = 1.25
+_LIMIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One kind of work, at three sizes.
+
+    :param name: as in the table.
+    :param of: what is counted on the x axis.
+    :param sizes: ascending; the last one is the largest that large users have, or more.
+    :param value_at: does the work at a size, and returns its value: seconds, or what ``unit`` says.
+    :param most: the largest value that is wanted at the last size.
+    """
+
+    name: str
+    of: str
+    sizes: Sequence[int]
+    value_at: Callable[[int], float]
+    most: float
+    unit: str = SECONDS
+    exponent: float = _STRAIGHT
+
+
+def seconds_of(prepare: Callable[[int], Work]) -> Callable[[int], float]:
+    """The CPU seconds of the work that is prepared, the better of two runs: what else the machine does counts less."""
+
+    def value_at(size: int) -> float:
+        found = []
+        for _ in range(2):
+            work = prepare(size)
+            gc.collect()
+            started = time.process_time()
+            work()
+            found.append(time.process_time() - started)
+        return min(found)
+
+    return value_at
+
+
+def result_of(prepare: Callable[[int], Work]) -> Callable[[int], float]:
+    """The number that the work returns, such as bytes."""
+    return lambda size: float(cast(int, prepare(size)()))
+
+
+def _rule(name: str, of: str, sizes: Sequence[int], most: float, unit: str = SECONDS) -> Curve:
+    return Curve(name, of, sizes, (seconds_of if unit == SECONDS else result_of)(RULES[name]), most, unit)
+
+
+CURVES: tuple[Curve, ...] = (
+    _rule("coverage of copies that overlap", "copies", (500, 1_500, 5_000), 1.0),
+    _rule("bytes of `coverage --json`", "copies", (500, 1_500, 5_000), 10e6, BYTES),
+)
+
+
+def measure(curves: Sequence[Curve] = CURVES) -> Section:
+    """Measure each curve, fit its exponent, and draw it."""
+    measured = [(curve, _values(curve)) for curve in curves]
+    return Section(
+        "Growth",
+        "The same work at three sizes. The exponent is fitted: with 1, ten times the work costs ten times as much, and "
+        "with 2 a hundred times. CPU seconds, the better of two runs, unless the curve says otherwise.",
+        ["Curve", "Of", "Sizes", "Values", "Exponent", "Largest size tried"],
+        [
+            [
+                curve.name,
+                curve.of,
+                ", ".join(f"{size:,}" for size in curve.sizes),
+                ", ".join(_text(value, curve.unit) for value in values),
+                f"{fitted_exponent(curve.sizes, values):.2f}",
+                f"{curve.sizes[-1]:,} {curve.of}",
+            ]
+            for curve, values in measured
+        ],
+        goals=[goal for curve, values in measured for goal in _goals(curve, values)],
+        parts=[_drawn(curve, values) for curve, values in measured],
+    )
+
+
+def fitted_exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """The slope of a straight line through the logarithms, by least squares.
+
+    >>> fitted_exponent([10, 100, 1000], [3, 300, 30000])
+    2.0
+    """
+    x, y = [math.log(size) for size in sizes], [math.log(max(value, 1e-6)) for value in values]
+    middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
+    rise = sum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True))
+    return round(rise / sum((a - middle_x) ** 2 for a in x), 6)
+
+
+def _values(curve: Curve) -> list[float]:
+    emit(f"Growth: {curve.name}")
+    values = []
+    for size in curve.sizes:
+        with time_limit(_LIMIT_SECONDS, f"{curve.name} of {size:,} {curve.of}"):
+            values.append(curve.value_at(size))
+        emit(f"  {size:,} {curve.of}: {_text(values[-1], curve.unit)}")
+    return values
+
+
+def _goals(curve: Curve, values: Sequence[float]) -> list[Goal]:
+    largest = f"{curve.name}, {curve.sizes[-1]:,} {curve.of}"
+    return [
+        Goal(f"{largest}: exponent", fitted_exponent(curve.sizes, values), curve.exponent, at_least=False),
+        Goal(f"{largest}: {curve.unit}", values[-1], curve.most, at_least=False),
+    ]
+
+
+def _drawn(curve: Curve, values: Sequence[float]) -> Section:
+    straight = [values[0] * size / curve.sizes[0] for size in curve.sizes]
+    return Section(
+        curve.name.capitalize(),
+        f"The bars are the {curve.unit} of each size; the line is straight growth from the first one.",
+        [curve.of.capitalize(), curve.unit, f"For each of the {curve.of}"],
+        [
+            [f"{size:,}", _text(value, curve.unit), f"{value / size:.3g} {curve.unit}"]
+            for size, value in zip(curve.sizes, values, strict=True)
+        ],
+        notes=[
+            "```mermaid",
+            "xychart-beta",
+            f'    x-axis "{curve.of}" [{", ".join(f"{chr(34)}{size:,}{chr(34)}" for size in curve.sizes)}]',
+            f'    y-axis "{curve.unit}"',
+            f"    bar [{', '.join(f'{value:.6g}' for value in values)}]",
+            f"    line [{', '.join(f'{value:.6g}' for value in straight)}]",
+            "```",
+        ],
+    )
+
+
+def _text(value: float, unit: str) -> str:
+    return seconds_text(value) if unit == SECONDS else f"{value:,.0f}"

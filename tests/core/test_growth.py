@@ -1,0 +1,54 @@
+"""Twice the work costs twice as much: counted in what Python executes, or in bytes, and never in time.
+
+Sorting is more than straight, and small sizes are less; a loop within a loop has an exponent of nearly 2.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from benchmarks.growing_rules import RULES
+
+_SIZES = (150, 600)
+_MOST = 1.25
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_ten_times_the_work_costs_about_ten_times_as_much(name: str) -> None:
+    small, large = (_cost(RULES[name](size)) for size in _SIZES)
+
+    exponent = math.log(large / small) / math.log(_SIZES[1] / _SIZES[0])
+    assert exponent < _MOST, f"{small:,} at {_SIZES[0]}, {large:,} at {_SIZES[1]}"
+
+
+def test_a_loop_within_a_loop_is_seen() -> None:
+    def work(size: int) -> Callable[[], object]:
+        return lambda: [i for i in range(size) for j in range(size) if i == j]
+
+    small, large = (_cost(work(size)) for size in (20, 80))
+    assert math.log(large / small) / math.log(4) > 1.8
+
+
+def _cost(work: Callable[[], object]) -> int:
+    """The bytes that the work returns, or the instructions that Python executes for it."""
+    count = 0
+
+    def traced(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        returned = work()
+    finally:
+        sys.settrace(before)
+    return returned if isinstance(returned, int) else count
