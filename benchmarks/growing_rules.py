@@ -10,10 +10,28 @@ from collections.abc import Callable, Mapping
 
 from airflow_provider_kafka_spark.core.ledger import Delivery, EntryState, coverage, uncovered
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
+from airflow_provider_kafka_spark.core.verification import check_delivery
 from airflow_provider_kafka_spark.coverage import stretches_of
 
 #: What is done at a size. What it needs is made before, so that only the work is measured.
 Work = Callable[[], object]
+
+
+def check_of_report(count: int) -> Work:
+    """Whether a report proves the delivery of a plan."""
+    plan = ReplayPlan("source", "target", Target("copy"), _ranges(count))
+    reported = tuple(RangeReport(r, r.size, r.size) for r in plan.ranges)
+    report = JobReport("run", plan.digest, reported, ("copy",), "local-1", "4.0.0", 1.0)
+    return lambda: check_delivery(report, plan, "run", Transform(topic="copy"))
+
+
+def ranges_less_others(count: int) -> Work:
+    """What is left of the ranges of one partition, and what is both in them and in others."""
+    ranges = _ranges(count)
+    others = [OffsetRange(r.topic, r.partition, r.from_offset + 5, r.until_offset + 5) for r in ranges]
+    return lambda: (ranges.subtract(others), ranges.intersect(others), ranges.merge(others))
 
 
 def overlapping_copies(count: int) -> Work:
@@ -26,6 +44,11 @@ def coverage_json(count: int) -> Work:
     """What the command prints of such copies, in bytes."""
     copies = _copies(count)
     return lambda: len(json.dumps(stretches_of(coverage(copies), copies), indent=2))
+
+
+def _ranges(count: int) -> OffsetRanges:
+    """Ranges of one partition, with gaps between them."""
+    return OffsetRanges(OffsetRange("orders", 0, i * 20, i * 20 + 10) for i in range(count))
 
 
 def _copies(count: int) -> list[Delivery]:
@@ -44,6 +67,8 @@ def _copies(count: int) -> list[Delivery]:
 
 #: By the name of the curve.
 RULES: Mapping[str, Callable[[int], Work]] = {
+    "check of a report": check_of_report,
+    "ranges less others": ranges_less_others,
     "coverage of copies that overlap": overlapping_copies,
     "bytes of `coverage --json`": coverage_json,
 }

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
@@ -25,9 +27,13 @@ _MAX_PARTITION = 2**31 - 1
 COUNT_KEYS = frozenset({"planned_records", "records_read", "records_written", "records_rejected", "reason"})
 #: All keys that a range may have that is replayed as a task returned it; ``core.known_topics`` reads the ids.
 _RESULT_KEYS = COUNT_KEYS | {"topic_id", "cluster_id"}
+_ORDER = attrgetter("topic", "partition", "from_offset", "until_offset")
+_PARTITION = attrgetter("topic", "partition")
 _EXAMPLE = "'orders:0:100:200' or {'topic': 'orders', 'partition': 0, 'from_offset': 100, 'until_offset': 200}"
 
 
+# A plan has the same names in tens of thousands of ranges.
+@lru_cache(maxsize=1 << 14)
 def is_topic_name(name: str) -> bool:
     """Whether a topic can have this name.
 
@@ -48,6 +54,8 @@ class TopicPartition:
     partition: int
 
     def __post_init__(self) -> None:
+        if _is_partition(self.topic, self.partition):
+            return
         if not isinstance(self.topic, str) or not is_topic_name(self.topic):
             raise OffsetRangeError(
                 f"A topic name must be 1 to 249 letters, digits, dots, dashes and underscores, such as 'orders'; "
@@ -80,6 +88,10 @@ class OffsetRange:
     until_offset: int
 
     def __post_init__(self) -> None:
+        start, end = self.from_offset, self.until_offset
+        are_offsets = type(start) is type(end) is int and 0 <= start <= end <= MAX_OFFSET
+        if are_offsets and _is_partition(self.topic, self.partition):
+            return
         where = str(TopicPartition(self.topic, self.partition))
         _check_integer("from_offset", self.from_offset, MAX_OFFSET, where)
         _check_integer("until_offset", self.until_offset, MAX_OFFSET, where)
@@ -187,17 +199,22 @@ class OffsetRanges(tuple[OffsetRange, ...]):
     __slots__ = ()
 
     def __new__(cls, ranges: Iterable[OffsetRange] = ()) -> OffsetRanges:
-        ordered = sorted(ranges)
+        ordered = sorted(ranges, key=_ORDER)
         for earlier, later in pairwise(ordered):
             if earlier == later:
                 raise OffsetRangeError(f"The range {earlier.format()!r} is given twice. Name each range once.")
-        for earlier, later in pairwise(r for r in ordered if not r.is_empty):
-            if earlier.topic_partition == later.topic_partition and later.from_offset < earlier.until_offset:
+        for earlier, later in pairwise(_not_empty(ordered)):
+            if later.from_offset < earlier.until_offset and _PARTITION(earlier) == _PARTITION(later):
                 raise OffsetRangeError(
                     f"The ranges {earlier.format()!r} and {later.format()!r} overlap: their common records would be "
                     f"written twice. Correct them, or pass merge_overlaps=True to write each record once."
                 )
         return super().__new__(cls, ordered)
+
+    @classmethod
+    def _of(cls, ranges: Iterable[OffsetRange]) -> OffsetRanges:
+        """Of ranges that are sorted and share no offset, as all that the algebra makes of sorted ranges are."""
+        return super().__new__(cls, ranges)
 
     @classmethod
     def parse(cls, values: object, *, merge_overlaps: bool = False) -> OffsetRanges:
@@ -233,11 +250,11 @@ class OffsetRanges(tuple[OffsetRange, ...]):
 
     @property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
-        return tuple(sorted({r.topic_partition for r in self}))
+        return tuple(TopicPartition(*partition) for partition, _ in groupby(self, key=_PARTITION))
 
     def by_partition(self) -> Iterator[tuple[TopicPartition, tuple[OffsetRange, ...]]]:
-        for topic_partition, group in groupby(self, key=lambda r: r.topic_partition):
-            yield topic_partition, tuple(group)
+        for partition, group in groupby(self, key=_PARTITION):
+            yield TopicPartition(*partition), tuple(group)
 
     def index_of_range_holding(self, piece: OffsetRange) -> int:
         """The index of the range that holds all of ``piece``.
@@ -245,8 +262,9 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         :raises LookupError: if none does.
         """
         # The probe sorts after every range that starts at or before the piece.
-        i = bisect_right(self, OffsetRange(piece.topic, piece.partition, piece.from_offset, MAX_OFFSET)) - 1
-        while i >= 0 and self[i].topic_partition == piece.topic_partition:
+        probe = (piece.topic, piece.partition, piece.from_offset, MAX_OFFSET)
+        i = bisect_right(self, probe, key=_ORDER) - 1
+        while i >= 0 and _PARTITION(self[i]) == _PARTITION(piece):
             if piece.until_offset <= self[i].until_offset:
                 return i
             if not self[i].is_empty:
@@ -256,18 +274,15 @@ class OffsetRanges(tuple[OffsetRange, ...]):
         raise LookupError(f"No range holds {piece}.")
 
     def without_empty(self) -> OffsetRanges:
-        return OffsetRanges(r for r in self if not r.is_empty)
+        return self._of(_not_empty(self))
 
     def merge(self, other: Iterable[OffsetRange] = ()) -> OffsetRanges:
         """The union, with ranges that overlap or touch made one."""
-        return OffsetRanges(_unite([*self, *other], touching=True))
+        return self._of(_unite([*self, *other], touching=True))
 
     def subtract(self, other: Iterable[OffsetRange]) -> OffsetRanges:
         """What is in these ranges and not in ``other``. Boundaries between these ranges are kept."""
-        holes = dict(OffsetRanges(_unite(other, touching=True)).by_partition())
-        return OffsetRanges(
-            piece for r in self if not r.is_empty for piece in _cut_out(r, holes.get(r.topic_partition, ()))
-        )
+        return self._of(_cut_out(_not_empty(self), _unite(other, touching=True)))
 
     def intersect(self, other: Iterable[OffsetRange]) -> OffsetRanges:
         """What is both in these ranges and in ``other``. Boundaries between these ranges are kept."""
@@ -293,32 +308,44 @@ def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     return found
 
 
+def _not_empty(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    return [r for r in ranges if r.from_offset != r.until_offset]
+
+
 def _unite(ranges: Iterable[OffsetRange], *, touching: bool) -> list[OffsetRange]:
+    """The union, sorted, with ranges that overlap made one, and those that touch if that is wanted."""
     united: list[OffsetRange] = []
-    for r in sorted(r for r in ranges if not r.is_empty):
+    for r in sorted(_not_empty(ranges), key=_ORDER):
         last = united[-1] if united else None
-        if last is not None and last.topic_partition == r.topic_partition:
-            overlaps = r.from_offset < last.until_offset
-            if overlaps or (touching and r.from_offset == last.until_offset):
-                united[-1] = replace(last, until_offset=max(last.until_offset, r.until_offset))
-                continue
-        united.append(r)
+        if last is None or r.from_offset >= last.until_offset + touching or _PARTITION(last) != _PARTITION(r):
+            united.append(r)
+        elif r.until_offset > last.until_offset:
+            united[-1] = OffsetRange(r.topic, r.partition, last.from_offset, r.until_offset)
     return united
 
 
-def _cut_out(r: OffsetRange, holes: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """What remains of ``r`` outside of ``holes``, which are sorted, disjoint and of the same partition."""
-    start = r.from_offset
-    for hole in holes:
-        if hole.until_offset <= start:
-            continue
-        if hole.from_offset >= r.until_offset:
-            break
-        if hole.from_offset > start:
-            yield replace(r, from_offset=start, until_offset=hole.from_offset)
-        start = hole.until_offset
-    if start < r.until_offset:
-        yield replace(r, from_offset=start)
+def _cut_out(ranges: Sequence[OffsetRange], holes: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
+    """What remains of ranges outside of holes. Both are sorted and share no offset; none is empty."""
+    passed = 0
+    for r in ranges:
+        partition, start = _PARTITION(r), r.from_offset
+        while passed < len(holes) and (*_PARTITION(holes[passed]), holes[passed].until_offset) <= (*partition, start):
+            passed += 1
+        at = passed
+        while at < len(holes) and holes[at].from_offset < r.until_offset and _PARTITION(holes[at]) == partition:
+            if holes[at].from_offset > start:
+                yield OffsetRange(r.topic, r.partition, start, holes[at].from_offset)
+            start = holes[at].until_offset
+            at += 1
+        if start == r.from_offset:
+            yield r
+        elif start < r.until_offset:
+            yield OffsetRange(r.topic, r.partition, start, r.until_offset)
+
+
+def _is_partition(topic: object, number: object) -> bool:
+    """Whether they are what nearly all are; otherwise the checks with a message decide."""
+    return type(topic) is str and type(number) is int and 0 <= number <= _MAX_PARTITION and is_topic_name(topic)
 
 
 def _check_integer(name: str, value: object, largest: int, where: str) -> None:

@@ -29,9 +29,9 @@ def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: 
             f"{report.plan_digest!r}. It belongs to another run: give each task a report_location of its own."
         )
     planned = plan.ranges.without_empty()
-    reported = {r.offset_range: r for r in report.ranges}
+    reported, of_plan = {r.offset_range: r for r in report.ranges}, set(planned)
     faults = [f"{r}: not in the report" for r in planned if r not in reported]
-    faults += [f"{r}: in the report, not in the plan" for r in reported if r not in planned]
+    faults += [f"{r}: in the report, not in the plan" for r in reported if r not in of_plan]
     if len(reported) < len(report.ranges):
         faults.append(f"{len(report.ranges) - len(reported)} ranges are reported more than once")
     if report.failure is not None:

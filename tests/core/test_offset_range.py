@@ -242,6 +242,8 @@ def test_the_algebra_is_that_of_single_offsets(a: OffsetRanges, others: list[Off
     assert _cells(common) == _cells(a) & _cells(others)
     assert merged.total == len(_cells(merged))
     for found in (merged, rest, common):
+        assert type(found) is OffsetRanges
+        assert found == OffsetRanges(reversed(found))
         assert not any(r.is_empty for r in found)
         for one, other in itertools.pairwise(found):
             if (one.topic_partition, one.until_offset) == (other.topic_partition, other.from_offset):
@@ -256,6 +258,7 @@ def test_splitting_a_set_loses_nothing(ranges: OffsetRanges, max_size: int) -> N
     split = ranges.split(max_size)
 
     assert _cells(split) == _cells(ranges)
+    assert split == OffsetRanges(reversed(split))
     assert split.total == ranges.total
     assert all(piece.size <= max_size for piece in split)
     assert [r for r in split if r.is_empty] == [r for r in ranges if r.is_empty]
