@@ -18,6 +18,8 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.ledger import (
+    ASSET_NAME,
+    SOURCES_IN,
     Coverage,
     Delivery,
     Stretch,
@@ -105,7 +107,8 @@ def uncovered(
     have delivered a part: clear its task, which delivers the rest, or wait for it, before its window is replayed.
 
     :param events: ``inlet_events[COPIES]``, or what is in their ``extra``; events of other makers do not count. Events
-        of other assets are of runs that wrote something only.
+        of other assets are of runs that wrote something only, and have no offsets of the source if the run wrote to
+        more than ten topics by ``target_topic_expr``.
     :param topic: of the source.
     :param source: first bootstrap server of its cluster, as ``host:port``, or the cluster's id; None if events are of
         one cluster only.
@@ -115,11 +118,20 @@ def uncovered(
         offset of the events, so that only gaps between deliveries are found. If they are of a result, only copies of
         the same topic count, and not those of one of its name that was deleted.
     :return: each with the ``topic_id`` of the topic, as far as it is known, which a replay compares.
-    :raises InvalidInputError: if ``source`` or ``target`` is needed and not given.
+    :raises InvalidInputError: if ``source`` or ``target`` is needed and not given, or an event has not the offsets of
+        the source.
     :raises OffsetRangeError: if the window is malformed.
     """
     extras = (event if isinstance(event, Mapping) else event.extra for event in events if _is_of_task(event))
-    found = (Delivery.parse(entry) for extra in extras for entry in entries_in(extra))
+    entries = [entry for extra in extras for entry in entries_in(extra)]
+    without = next((entry for entry in entries if isinstance(entry, Mapping) and SOURCES_IN in entry), None)
+    if without is not None:
+        raise InvalidInputError(
+            f"events must have the offsets of the source, as those of the asset {ASSET_NAME!r} have, such as "
+            f"inlet_events[COPIES]; got one of the topic {one_line(str(without.get('target_topics')))} of a copy to "
+            "many topics by target_topic_expr. Read the events of COPIES, and pass target_topic."
+        )
+    found = map(Delivery.parse, entries)
     given = None if window is None else list(window)
     topic_id = KnownTopics.of_ranges(given or ()).topic_ids.get(topic)
     selected = select(

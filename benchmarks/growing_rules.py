@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from airflow_provider_kafka_spark.core.ledger import Delivery, EntryState, coverage, uncovered
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
@@ -14,6 +15,7 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.verification import check_delivery
 from airflow_provider_kafka_spark.coverage import stretches_of
+from airflow_provider_kafka_spark.operators.asset_events import parts_by_topic
 
 #: What is done at a size. What it needs is made before, so that only the work is measured.
 Work = Callable[[], object]
@@ -65,10 +67,43 @@ def _copies(count: int) -> list[Delivery]:
     ]
 
 
+def events_by_expression(count: int) -> Work:
+    """The asset events of one copy of as many topics to as many targets, by an expression."""
+    return _events(_entry(count, topic_map={}))
+
+
+def events_by_map(count: int) -> Work:
+    """The same by a map of topics."""
+    return _events(_entry(count, topic_map={f"source-{i}": f"target-{i}" for i in range(count)}))
+
+
+def _events(entry: dict[str, Any]) -> Work:
+    return lambda: sum(len(json.dumps(own)) for _, own in parts_by_topic(entry))
+
+
+def _entry(count: int, topic_map: dict[str, str]) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "state": "complete",
+        "run_id": "1" * 16,
+        "offset_ranges": [f"source-{i}:0:0:100" for i in range(count)],
+        "missing_ranges": [],
+        "target_topics": [f"target-{i}" for i in range(count)],
+        "target_ranges": [OffsetRange(f"target-{i}", 0, 0, 100).to_dict() for i in range(count)],
+        "source": "source:9092",
+        "target": "target:9092",
+        "source_topic_ids": {f"source-{i}": "pvoo7QRrQUqQbTSaHJYXVg" for i in range(count)},
+        "target_topic_ids": {f"target-{i}": "pvoo7QRrQUqQbTSaHJYXVg" for i in range(count)},
+        **({"topic_map": topic_map} if topic_map else {}),
+    }
+
+
 #: By the name of the curve.
 RULES: Mapping[str, Callable[[int], Work]] = {
     "check of a report": check_of_report,
     "ranges less others": ranges_less_others,
+    "bytes of the events of a copy, `target_topic_expr`": events_by_expression,
+    "bytes of the events of a copy, `topic_map`": events_by_map,
     "coverage of copies that overlap": overlapping_copies,
     "bytes of `coverage --json`": coverage_json,
 }

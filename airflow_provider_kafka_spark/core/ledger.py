@@ -22,6 +22,8 @@ ENTRY_VERSION = 1
 ASSET_NAME = "kafka_spark_copies"
 #: Where an entry in an event has the entries of other operators that the same function has called.
 MORE = "more"
+#: Where the event of a topic names the asset whose events have the offsets of the source, if it has not.
+SOURCES_IN = "sources_in"
 #: Where a task's state has its entry.
 STATE_KEY = "ledger"
 _WIDTH = 60

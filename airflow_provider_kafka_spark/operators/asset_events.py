@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
-from airflow_provider_kafka_spark.core.ledger import ASSET_NAME, MORE, is_entry
+from airflow_provider_kafka_spark.core.ledger import ASSET_NAME, MORE, SOURCES_IN, is_entry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
+
+#: Of a copy to more targets, whose sources are not told apart, the event of a topic does not have the source's offsets:
+#: a thousand topics would have a thousand times all of them.
+_MOST_TARGETS_WITH_SOURCES = 10
 
 #: The ledger. Every copy has it among its outlets, so Airflow makes it when it parses a DAG, and no task does.
 COPIES = Asset(ASSET_NAME, uri="x-kafka-spark://copies")
@@ -50,7 +54,7 @@ def announce(context: Context, operator: Any, entry: Mapping[str, Any]) -> None:
     :param operator: its outlets are the running task's, unless a function calls it.
     :param entry: of the ledger.
     """
-    by_uri = dict(_by_topic(entry))
+    by_uri = dict(parts_by_topic(entry))
     aliases, known = [], set()
     for outlet in operator.outlets:
         event = _event_at(context, outlet)
@@ -123,7 +127,7 @@ def _add(event: Any, entry: Mapping[str, Any]) -> None:
         event.extra = dict(entry)
 
 
-def _by_topic(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def parts_by_topic(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The URI of each target topic, and what of the entry is of this topic: many topics have their own part each."""
     if not entry["target"]:
         log.warning("No topic gets an asset event: the target's connection is gone.")
@@ -133,17 +137,20 @@ def _by_topic(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         "segments": _grouped(entry.get("segments", ()), lambda s: s["target_topic"]),
     }
     topic_map, ids = entry.get("topic_map", {}), entry.get("source_topic_ids", {})
+    target_ids, of_all = entry.get("target_topic_ids"), dict(entry)
     if topic_map:
         parts |= {
             name: _grouped(entry.get(name, ()), lambda text: topic_map.get(text.rsplit(":", 3)[0]))
             for name in ("offset_ranges", "missing_ranges")
         }
+    elif len(entry["target_topics"]) > _MOST_TARGETS_WITH_SOURCES:
+        of_all |= {"offset_ranges": [], "missing_ranges": [], "source_topic_ids": {}, SOURCES_IN: ASSET_NAME}
     sources = _grouped(topic_map, topic_map.get)
     for topic in entry["target_topics"]:
-        own = {**entry, "target_topics": [topic]}
+        own = {**of_all, "target_topics": [topic]}
         own |= {name: of_topic.get(topic, []) for name, of_topic in parts.items() if name in entry}
-        if "target_topic_ids" in entry:
-            own["target_topic_ids"] = {name: of for name, of in entry["target_topic_ids"].items() if name == topic}
+        if target_ids is not None:
+            own["target_topic_ids"] = {topic: target_ids[topic]} if topic in target_ids else {}
         if topic_map:
             own["topic_map"] = dict.fromkeys(sources.get(topic, ()), topic)
             own["source_topic_ids"] = {source: ids[source] for source in own["topic_map"] if source in ids}

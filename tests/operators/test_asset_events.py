@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Asset, AssetAlias
 from airflow.sdk.exceptions import ErrorType
 
 from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges
+from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.operators.asset_events import (
     COPIES,
@@ -153,6 +154,23 @@ def test_each_topic_of_a_map_has_its_own_sources() -> None:
         assert own["offset_ranges"] == [f"{source}:0:0:{until}"]
         assert own["source_topic_ids"] == {source: f"id of {source}"}
         assert own["missing_ranges"] == missing
+
+
+def test_of_many_targets_by_an_expression_only_the_ledger_has_the_offsets_of_the_source() -> None:
+    """Nobody knows which of them went where: a thousand topics would repeat all of them a thousand times."""
+    names = ["eu", *(f"more-{i}" for i in range(10))]
+    many = {**ENTRY, "target_topics": names, "target_topic_ids": {name: f"id of {name}" for name in names}}
+
+    found = events(*announced(COPIES, entry=many, assets=(IN_EU,)))
+
+    own = found[IN_EU.name]
+    assert (own["offset_ranges"], own["missing_ranges"], own["source_topic_ids"]) == ([], [], {})
+    assert (own["sources_in"], own["target_topic_ids"]) == (COPIES.name, {"eu": "id of eu"})
+    assert announced_ranges([own]) == [EU]
+    assert found[COPIES.name] == many
+    assert uncovered([found[COPIES.name]], "orders", window=["orders:0:100:200"]) == []
+    with pytest.raises(InvalidInputError, match=r"inlet_events\[COPIES\]; got one of the topic \['eu'\]"):
+        uncovered([own], "orders", window=["orders:0:100:200"])
 
 
 def test_a_connection_that_is_gone_by_then_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
