@@ -9,16 +9,57 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.ledger import Delivery, EntryState, coverage, uncovered
+from airflow_provider_kafka_spark.core.bounds import parse_bound
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.ledger import Delivery, EntryState, coverage, plan_picture, uncovered
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
-from airflow_provider_kafka_spark.core.verification import check_delivery
+from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_window
+from airflow_provider_kafka_spark.core.topic_map import check_topic_map
+from airflow_provider_kafka_spark.core.verification import check_delivery, result_of_plan
 from airflow_provider_kafka_spark.coverage import stretches_of
 from airflow_provider_kafka_spark.operators.asset_events import parts_by_topic
 
 #: What is done at a size. What it needs is made before, so that only the work is measured.
 Work = Callable[[], object]
+
+
+def plan_of_partitions(count: int) -> Work:
+    """A plan of topics with a thousand partitions each, as its task logs and stores it."""
+    topics = [f"source-{i}" for i in range(-(-count // 1_000))]
+    return _plan({name: min(1_000, count - 1_000 * i) for i, name in enumerate(topics)}, Target("copy"), ["copy"])
+
+
+def plan_of_topics(count: int) -> Work:
+    """A plan of topics of two partitions, each to a target of its own."""
+    topic_map = {f"source-{i}": f"target-{i}" for i in range(count)}
+    target = Target(None, topic_map=check_topic_map(topic_map))
+    return _plan(dict.fromkeys(topic_map, 2), target, list(topic_map.values()))
+
+
+def _plan(partitions: dict[str, int], target: Target, targets: list[str]) -> Work:
+    source, sink = _cluster("source", partitions), _cluster("target", dict.fromkeys(targets, 4))
+    selection = Selection(list(partitions))
+    starting, ending = parse_bound("earliest", "start"), parse_bound("latest", "end")
+
+    def work() -> None:
+        resolved = resolve_window(selection, starting, ending, source, ReadRules())
+        plan = make_plan(resolved, source, sink, target)
+        log = [OffsetRange(p.topic, p.partition, 0, 1_000) for p in plan.ranges.topic_partitions]
+        plan_picture(plan.ranges, OffsetRanges(), log)
+        result_of_plan(plan, "1" * 16, Transform(topic="copy"))
+        ReplayPlan.from_dict(json.loads(json.dumps(plan.to_dict())))
+
+    return work
+
+
+def _cluster(cluster_id: str, partitions: dict[str, int]) -> ClusterState:
+    topics = {
+        name: TopicState(name, f"id of {name}", {i: PartitionState(0, 1_000, 1_000, 0) for i in range(count)})
+        for name, count in partitions.items()
+    }
+    return ClusterState(cluster_id, f"{cluster_id}_conn", 0, topics)
 
 
 def check_of_report(count: int) -> Work:
@@ -100,6 +141,8 @@ def _entry(count: int, topic_map: dict[str, str]) -> dict[str, Any]:
 
 #: By the name of the curve.
 RULES: Mapping[str, Callable[[int], Work]] = {
+    "plan of many partitions": plan_of_partitions,
+    "plan of many topics, `topic_map`": plan_of_topics,
     "check of a report": check_of_report,
     "ranges less others": ranges_less_others,
     "bytes of the events of a copy, `target_topic_expr`": events_by_expression,

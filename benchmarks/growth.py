@@ -68,6 +68,8 @@ def _rule(name: str, of: str, sizes: Sequence[int], most: float, unit: str = SEC
 
 
 CURVES: tuple[Curve, ...] = (
+    _rule("plan of many partitions", "partitions", (1_000, 3_000, 10_000), 1.0),
+    _rule("plan of many topics, `topic_map`", "topics", (100, 500, 2_000), 1.0),
     _rule("check of a report", "ranges", (1_000, 10_000, 100_000), 1.0),
     _rule("ranges less others", "ranges", (1_000, 10_000, 100_000), 2.0),
     _rule("bytes of the events of a copy, `target_topic_expr`", "targets", (10, 100, 1_000), 1e6, BYTES),

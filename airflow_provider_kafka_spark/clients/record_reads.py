@@ -161,21 +161,27 @@ def _read(
     found: dict[TopicPartition, list[tuple[int, int]]] = {}
     refused: dict[TopicPartition, Records | KafkaSparkError] = {}
     missing, deadline = set(wanted), time.monotonic() + client.timeout
+    most = max(at.count for at in wanted.values())
     while missing:
-        before = set(missing)
-        for message in next_messages(consumer, 0.2, max(wanted[p].count for p in missing)):
+        read = set[TopicPartition]()
+        for message in next_messages(consumer, 0.2, most):
             topic, number, offset = message.topic(), message.partition(), message.offset()
-            if topic is None or number is None or (p := TopicPartition(topic, number)) not in before:
+            if topic is None or number is None:
+                continue
+            p = TopicPartition(topic, number)
+            if p in missing:
+                missing.discard(p)
+                read.add(p)
+            elif p not in read:
                 continue
             error = message.error()
-            missing.discard(p)
             if error is not None and error.code() not in UNREADABLE and error.code() != KafkaError._PARTITION_EOF:
                 refused[p] = client.to_error(KafkaException(error), f"reading {p}", f"READ on topic {topic!r}")
             elif error is None or error.code() != KafkaError._PARTITION_EOF:
                 # A record without a time, or that cannot be read, has -1: it is no answer.
                 kind, ms = message.timestamp()
                 found.setdefault(p, []).append((offset or 0, ms if error is None and kind else -1))
-        if missing and (read := before - missing):
+        if missing and read:
             # What the client has fetched of them beside is not wanted: of a batch it fetches all records.
             consumer.incremental_unassign([_place(p) for p in read])
         if missing and time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The offsets of any number of partitions, in one request of each kind. Nothing is committed."""
+"""The offsets of any number of partitions, in a few requests of each kind. Nothing is committed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import chain
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -23,6 +24,8 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.record_search import AHEAD_MS, FoundRecord, find_first, find_newest
 
+#: Partitions of one request: librdkafka searches all of a request's for the answer of each.
+_AT_ONCE = 1_000
 #: "No record" in an answer.
 _NONE = -1
 
@@ -99,13 +102,19 @@ def read_offsets(
     ) -> dict[TopicPartition, ListOffsetsResultInfo]:
         found: dict[TopicPartition, ListOffsetsResultInfo] = {}
         deadline = time.monotonic() + retry_seconds
-        while request := {
-            confluent_kafka.TopicPartition(p.topic, p.partition): spec
+        while request := [
+            (confluent_kafka.TopicPartition(p.topic, p.partition), spec)
             for p, spec in specs.items()
             if p not in found and p.topic not in lost
-        }:
-            futures = client.client.list_offsets(request, isolation_level=isolation, request_timeout=client.timeout)
-            for place, future in futures.items():
+        ]:
+            # All are sent before the first answer is awaited.
+            sent = [
+                client.client.list_offsets(
+                    dict(request[i : i + _AT_ONCE]), isolation_level=isolation, request_timeout=client.timeout
+                )
+                for i in range(0, len(request), _AT_ONCE)
+            ]
+            for place, future in chain.from_iterable(futures.items() for futures in sent):
                 p = TopicPartition(place.topic, place.partition)
                 try:
                     found[p] = _offset_of(client, future, p)

@@ -328,12 +328,14 @@ def picture(
     width: int = _WIDTH,
     names: Mapping[Coverage, str] | None = None,
     most: int = _MAX_LINES,
+    more: int = 0,
 ) -> str:
     """A line of letters for each partition, and what the letters say.
 
     :param width: of a bar, in letters. A letter stands for the most important of its offsets: gaps come first.
     :param names: what the letters say, if not the value of each coverage.
     :param most: partitions that are shown.
+    :param more: partitions that there are beyond those of the stretches.
     """
     lines = []
     by_partition: dict[TopicPartition, list[Stretch]] = defaultdict(list)
@@ -353,8 +355,9 @@ def picture(
                 if order.index(stretch.coverage) > worst[i]:
                     worst[i], bar[i] = order.index(stretch.coverage), LETTERS[stretch.coverage]
         lines.append(f"{partition!s:<{label}}  {first:>{starts},} |{''.join(bar)}| {last:,}")
-    if len(by_partition) > most:
-        lines.append(f"and {len(by_partition) - most:,} more partitions")
+    hidden = more + max(0, len(by_partition) - most)
+    if hidden:
+        lines.append(f"and {hidden:,} more partitions")
     used = {stretch.coverage for stretch in stretches}
     legend = ", ".join(f"{LETTERS[kind]} {(names or {}).get(kind, kind.value)}" for kind in order if kind in used)
     return "\n".join([*lines, legend] if lines else [])
@@ -366,10 +369,16 @@ def plan_picture(planned: OffsetRanges, missing: OffsetRanges, log: Iterable[Off
     :param missing: what was asked for and is no longer there.
     :param log: all offsets that the source has, of each partition of the plan.
     """
-    of_plan = Delivery("", EntryState.RUNNING, OffsetRanges(), (), "", "", planned.merge(), missing.merge())
-    whole = OffsetRanges(_spans_of([*planned, *missing, *log]))
+    edges = _edges([*planned, *missing, *log])
+    # What no line shows is not computed: a plan may have ten thousand partitions.
+    shown = dict(sorted(edges.items())[:_MAX_LINES])
+    whole = OffsetRanges(OffsetRange(*partition, *offsets) for partition, offsets in shown.items())
+    planned, missing = (
+        OffsetRanges(r for r in ranges if (r.topic, r.partition) in shown).merge() for ranges in (planned, missing)
+    )
+    of_plan = Delivery("", EntryState.RUNNING, OffsetRanges(), (), "", "", planned, missing)
     names = {Coverage.RUNNING: "in the plan", Coverage.LOST: "no longer there", Coverage.GAP: "not in the plan"}
-    return picture(coverage([of_plan], whole), names=names)
+    return picture(coverage([of_plan], whole), names=names, more=len(edges) - len(shown))
 
 
 def _items(value: object) -> list[Any]:
@@ -384,12 +393,18 @@ def _spans(deliveries: Iterable[Delivery]) -> OffsetRanges:
 
 def _spans_of(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
     """From the lowest to the highest offset of each partition."""
-    edges: dict[TopicPartition, list[int]] = defaultdict(list)
+    for partition, offsets in sorted(_edges(ranges).items()):
+        yield OffsetRange(*partition, *offsets)
+
+
+def _edges(ranges: Iterable[OffsetRange]) -> dict[tuple[str, int], tuple[int, int]]:
+    """The lowest and the highest offset, by topic and partition."""
+    edges: dict[tuple[str, int], tuple[int, int]] = {}
     for r in ranges:
         if not r.is_empty:
-            edges[r.topic_partition] += [r.from_offset, r.until_offset]
-    for partition, offsets in sorted(edges.items()):
-        yield OffsetRange(partition.topic, partition.partition, min(offsets), max(offsets))
+            low, high = edges.get((r.topic, r.partition), (r.from_offset, r.until_offset))
+            edges[r.topic, r.partition] = (min(low, r.from_offset), max(high, r.until_offset))
+    return edges
 
 
 #: An offset, whether a range begins (1) or ends (-1) there, what its entry claims of it, and the entry's number.

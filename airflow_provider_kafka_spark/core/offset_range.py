@@ -252,6 +252,9 @@ class OffsetRanges(tuple[OffsetRange, ...]):
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(TopicPartition(*partition) for partition, _ in groupby(self, key=_PARTITION))
 
+    def by_topic(self) -> dict[str, OffsetRanges]:
+        return {topic: self._of(group) for topic, group in groupby(self, key=attrgetter("topic"))}
+
     def by_partition(self) -> Iterator[tuple[TopicPartition, tuple[OffsetRange, ...]]]:
         for partition, group in groupby(self, key=_PARTITION):
             yield TopicPartition(*partition), tuple(group)

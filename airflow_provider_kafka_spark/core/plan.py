@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -342,9 +342,10 @@ def make_plan(
         )
     routes = target.routes(names)
     target_warnings: list[str] = []
+    by_topic, read = resolved.ranges.by_topic(), frozenset(names)
     for name, sources in routes.items():
-        own = OffsetRanges(r for r in resolved.ranges if r.topic in sources)
-        target_warnings += check_target(name, target, own, source, target_cluster, names)
+        own = {topic: by_topic[topic] for topic in sources}
+        target_warnings += check_target(name, target, own, source, target_cluster, read)
     states = {name: state for name, state in target_cluster.topics.items() if name in routes}
     ends = {
         name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
@@ -380,14 +381,14 @@ def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
 def check_target(
     name: str,
     target: Target,
-    ranges: OffsetRanges,
+    ranges: Mapping[str, OffsetRanges],
     source: ClusterState,
     target_cluster: ClusterState,
-    read: Sequence[str],
+    read: Collection[str],
 ) -> list[str]:
     """Check that a topic can take the records.
 
-    :param ranges: that go there.
+    :param ranges: that go there, by their topic.
     :param read: all topics that are read.
 
     :return: warnings about what can still fail.
@@ -408,7 +409,8 @@ def check_target(
             "ranges are fixed before it starts)."
         )
     if target.preserve_partition and name != target.dead_letters:
-        needed = max((r.partition for r in ranges if not r.is_empty), default=-1) + 1
+        numbers = (r.partition for of_topic in ranges.values() for r in of_topic if not r.is_empty)
+        needed = max(numbers, default=-1) + 1
         if needed > len(state.partitions):
             raise TargetError(
                 f"preserve_partition=True needs at least {needed} partitions in the target topic {name!r} on {where}; "
@@ -418,7 +420,7 @@ def check_target(
     return _target_warnings(name, state.config, ranges, source)
 
 
-def _target_warnings(name: str, config: Mapping[str, str], ranges: OffsetRanges, source: ClusterState) -> list[str]:
+def _target_warnings(name: str, config: Mapping[str, str], read: Iterable[str], source: ClusterState) -> list[str]:
     warnings = []
     if "compact" in config.get("cleanup.policy", "delete"):
         warnings.append(
@@ -426,7 +428,7 @@ def _target_warnings(name: str, config: Mapping[str, str], ranges: OffsetRanges,
             "record of each key."
         )
     limit = int(config.get("max.message.bytes", 0))
-    for topic in sorted({r.topic for r in ranges}):
+    for topic in sorted(read):
         largest = int(source.topic(topic).config.get("max.message.bytes", 0))
         if limit and largest > limit:
             warnings.append(

@@ -57,10 +57,10 @@ def stream_request(
 
 def _subscription(plan: ReplayPlan, *, is_assigned: bool) -> dict[str, str]:
     """The matched names, since Spark's own pattern is an unanchored search."""
-    topics = sorted({r.topic for r in plan.ranges})
+    by_topic = plan.ranges.by_topic()
     if not is_assigned:
-        return {"subscribe": ",".join(topics)}
-    assign = {topic: [r.partition for r in plan.ranges if r.topic == topic] for topic in topics}
+        return {"subscribe": ",".join(by_topic)}
+    assign = {topic: [r.partition for r in of_topic] for topic, of_topic in by_topic.items()}
     return {"assign": json.dumps(assign)}
 
 

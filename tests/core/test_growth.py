@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 from benchmarks.growing_rules import RULES
 
-_SIZES = (150, 600)
+_SIZES = (70, 280)
 _MOST = 1.25
 
 
@@ -25,6 +26,22 @@ def test_ten_times_the_work_costs_about_ten_times_as_much(name: str) -> None:
 
     exponent = math.log(large / small) / math.log(_SIZES[1] / _SIZES[0])
     assert exponent < _MOST, f"{small:,} at {_SIZES[0]}, {large:,} at {_SIZES[1]}"
+
+
+def test_a_plan_makes_each_range_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is checked when it is made: by the plan, by the picture, and when the plan is read again."""
+    partitions, made, check = 2_000, 0, OffsetRange.__post_init__
+
+    def counted(self: OffsetRange) -> None:
+        nonlocal made
+        made += 1
+        check(self)
+
+    work = RULES["plan of many partitions"](partitions)
+    monkeypatch.setattr(OffsetRange, "__post_init__", counted)
+    work()
+
+    assert made < 3.5 * partitions
 
 
 def test_a_loop_within_a_loop_is_seen() -> None:

@@ -280,3 +280,12 @@ def test_the_picture_of_a_plan_shows_where_it_lies_in_the_topic() -> None:
         f"orders[0]  10 |{'x' * 6}{'.' * 18}{'>' * 12}{'.' * 24}| 110",
         "> in the plan, x no longer there, . not in the plan",
     ]
+
+
+def test_the_picture_of_a_plan_shows_the_first_partitions() -> None:
+    log = [OffsetRange("orders", p, 0, 10) for p in range(70)]
+
+    lines = plan_picture(OffsetRanges(log), OffsetRanges(), log).splitlines()
+
+    assert (lines[0].split()[0], lines[63].split()[0]) == ("orders[0]", "orders[63]")
+    assert lines[64:] == ["and 6 more partitions", "> in the plan"]
