@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.offset_range import is_topic_name
 
-MAX_TOPICS = 1_000
+MAX_TOPICS = 10_000
 
 
 def check_topic_map(value: object) -> dict[str, str]:
     """A map of topics, sorted.
 
-    :raises TargetError: if it is no mapping of 1 to 1,000 names of topics to names of topics.
+    :raises TargetError: if it is no mapping of 1 to 10,000 names of topics to names of topics.
     """
     example = "topic_map must map source topics to target topics, such as {'orders': 'orders_v2'}"
     if not isinstance(value, Mapping) or not value:
