@@ -36,7 +36,8 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
 
     Airflow logs the traceback of an error and of all its causes. Those of a :class:`KafkaSparkError` say nothing that
     its message does not, unless it may be a bug of this package; with log level DEBUG they are logged nevertheless.
-    The message of each error ends with a line on its code. A metric counts them all.
+    The message is logged before that, so that it comes first, and ends with a line on its code. A metric counts each
+    error. A callback finds the error itself as ``__context__`` of the ``AirflowFailException``.
     """
 
     @wraps(execute)
@@ -47,13 +48,15 @@ def no_retry_on_permanent_error(execute: Callable[..., T]) -> Callable[..., T]:
             for context in (a for a in (*args, *kwargs.values()) if isinstance(a, Mapping) and "ti" in a):
                 count_failure(cast("Context", context), error)
             log.debug("Where the error below was raised:", exc_info=True)
-            if not isinstance(error, ProtocolError):
-                # Airflow does not log a cause without a traceback; callbacks find it in the exception.
-                error.__cause__ = error.__traceback__ = None
+            message = _with_code(error, str(error))
+            log.error("%s: %s", type(error).__name__, message.partition("\n")[0])
+            if isinstance(error, ProtocolError):
+                raise AirflowFailException(f"{type(error).__name__}: {message}") from error
+            error.__cause__ = error.__traceback__ = None
             if error.retriable:
-                error.args = (_with_code(error, str(error)),)
+                error.args = (message,)
                 raise error from None
-            raise AirflowFailException(f"{type(error).__name__}: {_with_code(error, str(error))}") from error
+            raise AirflowFailException(f"{type(error).__name__}: {message}") from None
 
     return wrapped
 

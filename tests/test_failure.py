@@ -4,6 +4,8 @@ are retried.
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from structlog.tracebacks import ExceptionDictTransformer
@@ -27,14 +29,19 @@ def execute(error: Exception | None) -> str:
 def test_a_final_error_is_final_to_airflow_and_keeps_its_name_and_cause() -> None:
     with pytest.raises(AirflowFailException, match="DataLossError: gone") as raised:
         execute(DataLossError("gone"))
-    assert isinstance(raised.value.__cause__, DataLossError)
+    assert isinstance(raised.value.__context__, DataLossError)
 
 
 @pytest.mark.parametrize("kind", [DataLossError, BrokerUnavailableError])
-def test_airflow_logs_the_message_once_and_nothing_of_the_way_to_it(kind: type[KafkaSparkError]) -> None:
-    """As its task runner renders an exception."""
+def test_the_log_begins_with_the_message_and_has_nothing_of_the_way_to_it(
+    kind: type[KafkaSparkError], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As its task runner renders an exception, and as a terminal does (``airflow dags test``)."""
     with pytest.raises(Exception, match="gone") as raised:
         execute_deeply(kind)
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [("ERROR", f"{kind.__name__}: gone")]
+    printed = "".join(traceback.format_exception(raised.value))
+    assert (printed.count("Traceback"), printed.count("gone\nError")) == (1, 1)
     (shown,) = ExceptionDictTransformer(use_rich=False)((raised.type, raised.value, raised.value.__traceback__))
     assert shown["exc_value"].count("gone") == 1
     assert [frame["name"] for frame in shown["frames"]] == [raised.traceback[0].frame.code.name, "wrapped"]

@@ -255,7 +255,7 @@ def test_bad_input(
         if error.retriable:
             assert type(raised.value) is error, message
         else:
-            assert type(raised.value.__cause__) is error, message
+            assert type(raised.value.__context__) is error, message
             assert message.startswith(f"{error.__name__}: ")
         assert [fragment for fragment in filled([*says], names) if fragment not in message] == [], message
         assert "s3cr3t" not in message + caplog.text

@@ -411,6 +411,6 @@ def test_bad_input(scene: Scene) -> None:
         with pytest.raises(AirflowFailException) as raised:
             scene.translate(**make(scene))
 
-        assert str(raised.value).startswith(f"{kind.__name__}: ") or isinstance(raised.value.__cause__, kind)
+        assert str(raised.value).startswith(f"{kind.__name__}: ") or isinstance(raised.value.__context__, kind)
         assert says in str(raised.value)
         assert scene.committed() == {}

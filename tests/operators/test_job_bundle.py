@@ -290,7 +290,7 @@ def test_what_no_bundle_can_be_made_of(planner: Planner) -> None:
         with pytest.raises(AirflowFailException, match=f"^{error.__name__}: .*{says}") as raised:
             planner.bundle(**parameters)
 
-        assert isinstance(raised.value.__cause__, error)
+        assert isinstance(raised.value.__context__, error)
         assert "s3cr3t" not in str(raised.value)
         assert has_submitted_nothing(planner.store)
         assert not Path(planner.folder).exists()

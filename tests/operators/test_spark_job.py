@@ -82,4 +82,4 @@ def test_what_a_template_may_have_rendered_to() -> None:
         )
         with pytest.raises(AirflowFailException, match=says) as refused:
             operator.execute(task_context())  # type: ignore[arg-type]
-        assert isinstance(refused.value.__cause__, OptionError)
+        assert isinstance(refused.value.__context__, OptionError)
