@@ -48,10 +48,12 @@ class JobProgress:
     delivered_before: int = 0
 
     def __str__(self) -> str:
+        # What was committed before is read again first: it is there already, and counts from the beginning.
+        there = max(self.records, self.delivered_before)
         # Rounded down: 100% means all.
-        percent = min(100, self.records * 100 // self.planned) if self.planned else 100
-        before = f" ({self.delivered_before:,} delivered before)" if self.delivered_before else ""
-        parts = [f"{percent}%: {self.records:,} of at most {self.planned:,} records{before}"]
+        percent = min(100, there * 100 // self.planned) if self.planned else 100
+        before = " with those of earlier tries" if self.delivered_before else ""
+        parts = [f"{percent}%: {there:,} of at most {self.planned:,} records{before}"]
         if self.rate is not None:
             parts.append(f"{self.rate:,.0f} records/s")
             if self.rate > 0 and percent < 100:

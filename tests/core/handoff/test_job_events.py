@@ -96,8 +96,13 @@ def test_an_event_may_follow_on_an_unfinished_line() -> None:
         pytest.param(JobProgress(3, 10, 20.0, 0.0), "30%: 3 of at most 10 records, 0 records/s", id="stands-still"),
         pytest.param(
             JobProgress(378_484, 3_000_000, 12.0, 10_000.0, 378_000),
-            "12%: 378,484 of at most 3,000,000 records (378,000 delivered before), 10,000 records/s, about 262 s left",
+            "12%: 378,484 of at most 3,000,000 records with those of earlier tries, 10,000 records/s, about 262 s left",
             id="resumed",
+        ),
+        pytest.param(
+            JobProgress(128_005, 4_000_000, 12.0, None, 1_541_878),
+            "38%: 1,541,878 of at most 4,000,000 records with those of earlier tries",
+            id="reads-again-what-was-committed",
         ),
         pytest.param(JobProgress(0, 0, 0.0), "100%: 0 of at most 0 records", id="nothing-planned"),
         pytest.param(
