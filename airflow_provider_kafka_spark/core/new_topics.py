@@ -13,6 +13,9 @@ FAIL, LEAVE_OUT = ON_REFUSED_CONFIG = ("fail", "leave_out")
 #: Settings that name brokers of the source's cluster.
 _OF_ONE_CLUSTER = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 
+#: Kafka's defaults of the settings that decide how a target is written to; without any they would count as unknown.
+_DEFAULTS = {"cleanup.policy": "delete", "compression.type": "producer"}
+
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
@@ -87,7 +90,10 @@ def new_topics(
 def with_new_topics(cluster: ClusterState, topics: Collection[NewTopic]) -> ClusterState:
     """The cluster as it is when they are created, for a plan."""
     empty = PartitionState(0, 0, 0)
-    states = {t.name: TopicState(t.name, None, dict.fromkeys(range(t.partitions), empty), t.config) for t in topics}
+    states = {
+        t.name: TopicState(t.name, None, dict.fromkeys(range(t.partitions), empty), {**_DEFAULTS, **t.config})
+        for t in topics
+    }
     return replace(cluster, topics={**cluster.topics, **states})
 
 

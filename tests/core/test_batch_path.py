@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.batch_path import clients_in_the_way
+from airflow_provider_kafka_spark.core.batch_path import clients_in_the_way, targets_in_the_way
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults
+from airflow_provider_kafka_spark.core.new_topics import NewTopic, with_new_topics
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,9 @@ def test_options_that_need_each_record(
     """Batches that were passed on would be as they were in the source, without a word."""
     given = {**sink_defaults(), **sink_options}
     assert clients_in_the_way(source_options, given, fail_on_data_loss=fails) == expected
+
+
+def test_the_settings_of_a_target_that_will_be_created_are_known() -> None:
+    target = with_new_topics(ClusterState("kafka_default", None, "", {}), [NewTopic("new", 2)])
+    assert targets_in_the_way(["new"], {"new": target.topics["new"].config}) == ()
+    assert "unknown" in targets_in_the_way(["other"], {})[0]

@@ -39,7 +39,14 @@ def test_a_plan_takes_new_topics_for_empty_ones() -> None:
     found = with_new_topics(cluster(a=1), [NewTopic("x", 2, {"retention.ms": "1"})])
 
     assert found.topic("x") == TopicState(
-        "x", None, {0: PartitionState(0, 0, 0), 1: PartitionState(0, 0, 0)}, {"retention.ms": "1"}
+        "x",
+        None,
+        {0: PartitionState(0, 0, 0), 1: PartitionState(0, 0, 0)},
+        {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "retention.ms": "1",
+        },
     )
     assert found.topic("a").topic_id == "id"
 
