@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError, KafkaSparkError, TargetError
-from airflow_provider_kafka_spark.testing.kafka_broker import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.jobs.conftest import Pair
+from tests.jobs.conftest import Copy, Pair
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 _SECRET = "card 4711"
@@ -64,3 +64,17 @@ def test_a_copy_names_the_record(pair: Pair, topic: TopicFactory, kind: str) -> 
     assert f"An expression fails on {record}: " in message
     assert shown in message
     assert "leave such records out with where" in message
+
+
+def test_a_time_beyond_that_of_sql_names_the_record_and_what_reads_it(
+    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
+) -> None:
+    """A producer that sends nanoseconds; without SQL its records are copied as they are."""
+    source, target = (topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)}, suffix=s) for s in "st")
+    nanoseconds = 1_795_731_282_470_000_000
+    kafka_broker.produce(source, [Record(b"k", b"1"), Record(b"k", b"2", timestamp=nanoseconds)])
+
+    with pytest.raises(ExpressionError, match=r"\[0\]@1 has the timestamp 1795731282470000000 ms.* Without SQL"):
+        run_copy([f"{source}:0:0:2"], topic=target, where="value is not null")
+
+    assert run_copy([f"{source}:0:0:2"], run_id="fedcba9876543210", topic=target).records_written == 2

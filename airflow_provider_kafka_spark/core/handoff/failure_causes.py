@@ -152,9 +152,9 @@ _CAUSES: Sequence[tuple[str, type[KafkaSparkError], str]] = (
     ),
     (
         r"long overflow[\s\S]{0,400}millisToMicros",
-        JobFailedError,
-        "A record's timestamp is beyond what Spark can hold (year 294247). Such a record cannot be read: replay the "
-        "ranges around it.",
+        ExpressionError,
+        "A record's timestamp is beyond what Spark SQL can hold (year 294247). Without where, columns, reject_when and "
+        "target_topic_expr such records are copied as they are.",
     ),
     (
         r"UNSUPPORTED.{0,40}NULL.{0,40}topic|null topic present in the data",

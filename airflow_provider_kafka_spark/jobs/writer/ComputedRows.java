@@ -72,12 +72,31 @@ public final class ComputedRows implements FlatMapFunction {
                 + "simplify it, or leave such records out with where.";
             return WriteFailure.ofData(WriteFailure.EXPRESSION, message, name).forDriver();
         }
+        if (record != null && isOfTimestamp(error)) {
+            String message = "Record " + name + " has the timestamp " + record.timestamp()
+                + " ms, which Spark SQL cannot hold: it ends in the year 294247. Such a number is of microseconds or "
+                + "nanoseconds. Without SQL such records are copied as they are: leave where, columns, reject_when and "
+                + "target_topic_expr out (keys and headers are filters that need none), or leave out its offset.";
+            return WriteFailure.ofData(WriteFailure.EXPRESSION, message, name).forDriver();
+        }
         if (error instanceof Error || error instanceof TaskKilledException || isOfAnother(error)) {
             Platform.throwException(error);
         }
         String message = "An expression fails on " + shown + ": " + kind(error) + ". It would fail again: use "
             + "try_cast, get or coalesce, or leave such records out with where. What the record holds is not shown.";
         return WriteFailure.ofData(WriteFailure.EXPRESSION, message, name).forDriver();
+    }
+
+    /** Whether Spark's connector could not make its microseconds of a record's milliseconds. */
+    private static boolean isOfTimestamp(Throwable error) {
+        for (Throwable each = error; each != null; each = each.getCause()) {
+            for (StackTraceElement frame : each.getStackTrace()) {
+                if (each instanceof ArithmeticException && frame.getMethodName().equals("millisToMicros")) {
+                    return true;
+                }
+            }
+        }
+        return false;
     }
 
     private static boolean isOfAnother(Throwable error) {

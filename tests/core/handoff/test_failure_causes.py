@@ -61,7 +61,7 @@ RunTakenOverError: A later try
   java.lang.IllegalStateException: RUN_TAKEN_OVER: task x must not write: nobody has the run.
 RunTakenOverError: Nothing is written twice
   ProducerFencedException: There is a newer producer
-JobFailedError: timestamp is beyond
+ExpressionError: timestamp is beyond
   java.lang.ArithmeticException: long overflow\n\tat SparkDateTimeUtils.millisToMicros(SparkDateTimeUtils.scala:100)
 """
 _KNOWN = [
