@@ -329,10 +329,12 @@ def picture(
     names: Mapping[Coverage, str] | None = None,
     most: int = _MAX_LINES,
     more: int = 0,
+    order: Sequence[Coverage] = tuple(Coverage),
 ) -> str:
     """A line of letters for each partition, and what the letters say.
 
-    :param width: of a bar, in letters. A letter stands for the most important of its offsets: gaps come first.
+    :param width: of a bar, in letters. A letter stands for the most important of its offsets.
+    :param order: the most important last; by default gaps.
     :param names: what the letters say, if not the value of each coverage.
     :param most: partitions that are shown.
     :param more: partitions that there are beyond those of the stretches.
@@ -343,7 +345,6 @@ def picture(
         by_partition[stretch.offsets.topic_partition].append(stretch)
     label = max((len(str(p)) for p in by_partition), default=0)
     starts = max((len(f"{parts[0].offsets.from_offset:,}") for parts in by_partition.values()), default=0)
-    order = list(Coverage)
     for partition, parts in list(by_partition.items())[:most]:
         first, last = parts[0].offsets.from_offset, parts[-1].offsets.until_offset
         bar = [" "] * width
@@ -359,12 +360,12 @@ def picture(
     if hidden:
         lines.append(f"and {hidden:,} more partitions")
     used = {stretch.coverage for stretch in stretches}
-    legend = ", ".join(f"{LETTERS[kind]} {(names or {}).get(kind, kind.value)}" for kind in order if kind in used)
+    legend = ", ".join(f"{LETTERS[kind]} {(names or {}).get(kind, kind.value)}" for kind in Coverage if kind in used)
     return "\n".join([*lines, legend] if lines else [])
 
 
 def plan_picture(planned: OffsetRanges, missing: OffsetRanges, log: Iterable[OffsetRange]) -> str:
-    """Where a plan lies in the source, as :func:`picture` shows it.
+    """Where a plan lies in the source, as :func:`picture` shows it: each letter with an offset of the plan says so.
 
     :param missing: what was asked for and is no longer there.
     :param log: all offsets that the source has, of each partition of the plan.
@@ -378,7 +379,8 @@ def plan_picture(planned: OffsetRanges, missing: OffsetRanges, log: Iterable[Off
     )
     of_plan = Delivery("", EntryState.RUNNING, OffsetRanges(), (), "", "", planned, missing)
     names = {Coverage.RUNNING: "in the plan", Coverage.LOST: "no longer there", Coverage.GAP: "not in the plan"}
-    return picture(coverage([of_plan], whole), names=names, more=len(edges) - len(shown))
+    order = (Coverage.GAP, Coverage.LOST, Coverage.RUNNING)
+    return picture(coverage([of_plan], whole), names=names, more=len(edges) - len(shown), order=order)
 
 
 def _items(value: object) -> list[Any]:

@@ -289,3 +289,9 @@ def test_the_picture_of_a_plan_shows_the_first_partitions() -> None:
 
     assert (lines[0].split()[0], lines[63].split()[0]) == ("orders[0]", "orders[63]")
     assert lines[64:] == ["and 6 more partitions", "> in the plan"]
+
+
+def test_no_part_of_a_plan_is_too_small_for_its_picture() -> None:
+    few = OffsetRanges.parse(["orders:0:500:501"])
+
+    assert ">" in plan_picture(few, OffsetRanges(), [OffsetRange("orders", 0, 0, 1_000_000)]).splitlines()[0]
