@@ -32,7 +32,7 @@ def connection_type(hook_class: str) -> dict[str, Any]:
             "relabeling": {name: LABELS[name] for name in ("host", "port", "login", "password")},
             "placeholders": {
                 "host": "broker-1:9093,broker-2:9093",
-                "port": "9092: of servers that name none. The Test button needs a number here",
+                "port": "9092 (Test needs it)",
                 "login": "copier, or the principal, or the OAuth client's id. Needs a login mechanism",
                 "password": "of the user, or the OAuth client's secret",
             },
