@@ -17,7 +17,6 @@ from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.operators.lineage import check_transport
-from airflow_provider_kafka_spark.submission.spark_connection import HISTORY_SERVER_EXTRA
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -236,10 +235,3 @@ class SparkJobOperator(BaseOperator):
             self.operator_extra_links = type(self).operator_extra_links
             for link in self.operator_extra_links:
                 context["ti"].xcom_push(key=link.xcom_key, value=self.spark_application_url)
-        elif address is not None:
-            self.log.info(
-                "That page ends with the job. With %r in the Extra of connection %r and spark.eventLog.enabled=true "
-                "the task has a link to the history server.",
-                HISTORY_SERVER_EXTRA,
-                self.spark_conn_id,
-            )

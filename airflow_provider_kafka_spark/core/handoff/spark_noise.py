@@ -19,6 +19,8 @@ _NOISE = re.compile(
             r"Using Spark's default log4j profile: \S+",
             r'Setting (?:default|Spark) log level to "WARN"\.',
             r"To adjust logging level use sc\.setLogLevel\(newLevel\)\..*",
+            # Spark's version is in the result; it is logged before the level is set.
+            _PREFIX + r"SparkContext: (?:Running Spark version|OS info|Java version) .*",
             # Nothing of a copy uses it.
             _PREFIX + r"NativeCodeLoader: Unable to load native-hadoop library for your platform.*",
             # Several drivers on one worker; Spark takes the next port.

@@ -15,6 +15,7 @@ _AT = "26/11/24 01:55:21"
         "WARNING: Using incubator modules: jdk.incubator.vector",
         "Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties",
         'Setting Spark log level to "WARN".',
+        f"{_AT} INFO SparkContext: Running Spark version 4.0.0",
         f"{_AT} WARN NativeCodeLoader: Unable to load native-hadoop library for your platform... using builtin-java "
         "classes where applicable",
         f"{_AT} WARN Utils: Service 'SparkUI' could not bind on port 4040. Attempting port 4041.",
