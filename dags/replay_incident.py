@@ -1,8 +1,8 @@
 """Replay after an incident, from a form: plan, approval, replay of exactly that plan, audit.
 
 What: the trigger form asks for clusters, topics, a window or exact ranges, keys and a pace. The plan starts no
-Spark. ``approve`` shows it, and waits for a person under Required Actions. ``replay`` carries it out, or fails if it no
-longer holds. ``audit`` reads the target and fails if a record is not there once.
+Spark. ``approve`` shows it, and waits for a person under Required Actions; it fails if that person rejects it, or after
+eight hours. ``replay`` carries it out. ``audit`` reads the target and fails if a record is not there once.
 
 Why: nobody writes code in the middle of an incident, and somebody else sees what will be done before it is done.
 
@@ -17,6 +17,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -56,9 +57,7 @@ def window_or_ranges(params: dict[str, Any]) -> str:
 
 with DAG("replay_incident", params=FORM, user_defined_macros=MACROS, doc_md=__doc__, tags=["kafka", "spark"]):
     clusters = {"source_conn_id": "{{ params.source }}", "target_conn_id": "{{ params.target }}"}
-    asked: dict[str, Any] = {
-        "plan_only": True,
-        **clusters,
+    asked: dict[str, Any] = {"plan_only": True, "inlets": [COPIES], **clusters} | {
         "target_topic": "{{ params.target_topic }}",
         "keys": "{{ params.only_keys | tojson if params.only_keys else '' }}",
         "max_records_per_second": "{{ params.pace }}",
@@ -73,6 +72,7 @@ with DAG("replay_incident", params=FORM, user_defined_macros=MACROS, doc_md=__do
         body="{{ " + SHOWN + ".markdown }}",
         assigned_users=APPROVERS,
         response_timeout=timedelta(hours=8),
+        fail_on_reject=True,
         trigger_rule="none_failed_min_one_success",
     )
     replay = ReplayOffsetRangesOperator(task_id="replay", plan="{{ (" + PLAN + ") | tojson }}", retries=2)

@@ -49,10 +49,33 @@ _HEADER_OR_QUOTED = re.compile(
     r"""|(?<![\w.`])header(?P<text>_text)?\s*\(\s*(?P<name>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\s*\)""",
     re.DOTALL | re.IGNORECASE,
 )
+#: What an expression looks at, as Spark's connector names and types it (KafkaRecordToRowConverter).
+SOURCE_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key: string, value: binary>>",
+}
 #: Ours, written out before Spark sees an expression.
 _HEADER_FUNCTIONS = frozenset({"header", "header_text"})
 #: What looks like a call by a plain name.
 _CALL = re.compile(r"(?<![\w.:$@])([^\W\d]\w*)\s*\(")
+#: In the place of a quoted text or name.
+_QUOTED = "\0"
+#: What looks like a column: no field of one, no call, no name that is given here, no type before a text, and no part of
+#: a number.
+_NAME = re.compile(r"(?<![\w.:$@])(?<!\bcollate\s)([^\W\d]\w*)(?!\w*\s*(?:\(|=>|->|\0))", re.IGNORECASE)
+#: The parameters of a function within an expression: ``h -> ...`` and ``(a, b) -> ...``.
+_PARAMETERS = re.compile(r"(\w+)\s*->|\(([\w\s,]+)\)\s*->")
+#: Where a word may be the name of a field or of a unit of time.
+_OTHER_NAMES = re.compile(
+    r"\bstruct\s*[<(]|\b(extract|date_?add|date_?diff|timestampadd|timestampdiff)\s*\(|(?<!:):(?!:)|\bover\b|\bselect\b",
+    re.IGNORECASE,
+)
 #: What is left of a text, a name or a comment that is not read here as Spark reads it.
 _UNREAD = re.compile(r"""['"`]|/\*|\*/""")
 _YEAR = r"[+-]?\d{4,}(?!\d|:)"
@@ -104,11 +127,49 @@ def unknown_functions(sql: str) -> list[str]:
     >>> unknown_functions("uper(topic) in ('f(x)') and exists(headers, h -> lenght(h.value) > 3)")
     ['uper', 'lenght']
     """
-    code = _HEADER_OR_QUOTED.sub(lambda found: " " if found[0][:2] in ("--", "/*") else "0", expanded(sql))
-    if _UNREAD.search(code):
-        return []
-    names = (name.lower() for name in _CALL.findall(code))
+    names = (name.lower() for name in _CALL.findall(_code(sql)))
     return list(dict.fromkeys(name for name in names if name not in FUNCTIONS | KEYWORDS))
+
+
+def unknown_columns(sql: str) -> list[str]:
+    """The columns that an expression names and that a record does not have, as far as that can be seen without Spark's
+    parser.
+
+    >>> unknown_columns("statu = 'cancelled' and exists(headers, h -> h.key = 'a') and Offset > 1e3")
+    ['statu']
+    """
+    code = _code(sql)
+    if _OTHER_NAMES.search(code):
+        return []
+    given = {name for found in _PARAMETERS.findall(code) for name in re.findall(r"\w+", " ".join(found).lower())}
+    known = {*map(str.lower, SOURCE_COLUMNS), *given, *FUNCTIONS, *KEYWORDS}
+    return list(dict.fromkeys(name for name in _NAME.findall(code) if name.lower() not in known))
+
+
+def _code(sql: str) -> str:
+    """An expression without its texts, quoted names and comments; empty if only Spark's parser can tell them."""
+    code = _HEADER_OR_QUOTED.sub(lambda found: " " if found[0][:2] in ("--", "/*") else _QUOTED, expanded(sql))
+    return "" if _UNREAD.search(code) else code
+
+
+def unknown_column(name: str, sql: str, column: str) -> str:
+    """The error for a column that a record does not have.
+
+    :param name: of the parameter.
+
+    >>> unknown_column("where", "ofset > 3", "ofset")[-65:]
+    "'ofset' is not one of them. Did you mean offset? Got 'ofset > 3'."
+    """
+    close = difflib.get_close_matches(column, SOURCE_COLUMNS, n=1, cutoff=0.8)
+    hint = (
+        f"Did you mean {close[0]}?"
+        if close
+        else f"If it is a field of a value in JSON, write get_json_object(string(value), '$.{column}')."
+    )
+    return (
+        f"{name} must be an SQL expression over the columns of a record ({', '.join(SOURCE_COLUMNS)}); {column!r} is "
+        f"not one of them. {hint} Got {cut(sql, 120)!r}."
+    )
 
 
 def unknown_function(name: str, sql: str, function: str) -> str:

@@ -275,8 +275,8 @@ class ReplayPlan:
     def _items(self) -> list[tuple[str, str]]:
         return [
             ("Target", str(self.target)),
-            ("Spark partitions", f"{self.spark_partitions:,}"),
-            ("Digest", self.digest),
+            ("Spark tasks", f"{self.spark_partitions:,}"),
+            ("Digest of this plan", self.digest),
             *(("Missing", f"{m.offset_range}: {m.reason}") for m in self.missing),
             *(("Warning", warning) for warning in self.warnings),
         ]

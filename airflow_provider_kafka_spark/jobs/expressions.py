@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ _UNRESOLVED = frozenset(
 
 #: Types of literals that the parser may have made from the clock.
 _DATES = frozenset({"date", "timestamp", "timestamp_ntz"})
+#: Characters of Spark's reason; its longest ones list what it would take instead.
+_LONGEST_REASON = 600
 
 
 def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str, example: str) -> str:
@@ -66,17 +69,23 @@ def check_expression(spark: SparkSession, table: DataFrame, name: str, sql: str,
             reason = _refusal_as_analysed(spark, checked, table)
     # Spark and Python have other errors for an expression that is too deep.
     except (PySparkException, Py4JJavaError, RecursionError) as error:
-        text = cut(str(getattr(error, "java_exception", error)).strip().splitlines()[0], 200)
+        text = cut(str(getattr(error, "java_exception", error)).strip().splitlines()[0], _LONGEST_REASON)
         columns = ", ".join(table.columns)
         raise ExpressionError(
             f"{name} must be an SQL expression over the source columns ({columns}), such as {example!r}; "
-            f"{name}={shown} does not compile: {text}"
+            f"{name}={shown} does not compile: {text}{_of_bytes(text)}"
         ) from error
     if reason is not None:
         raise ExpressionError(
             f"{name} must depend on its record alone, such as {example!r}; got {shown}, which {reason}."
         )
     return checked.schema["_checked"].dataType.simpleString()
+
+
+def _of_bytes(reason: str) -> str:
+    """What helps against the commonest error of types; empty if this is another one."""
+    found = re.search(r'however "(key|value)" has the type "BINARY"', reason)
+    return f" The {found[1]} is bytes: write string({found[1]}) for its text." if found else ""
 
 
 def _refusal_as_parsed(spark: SparkSession, sql: str, name: str) -> str | None:

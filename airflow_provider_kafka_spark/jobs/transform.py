@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import expanded
+from airflow_provider_kafka_spark.core.expressions import SOURCE_COLUMNS, expanded
 from airflow_provider_kafka_spark.core.protocol import Transform
 from airflow_provider_kafka_spark.core.record_filter import bytes_of
 from airflow_provider_kafka_spark.jobs.expressions import check_expression
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 SELECTED = "_selected"
 #: Why a selected record goes to the dead-letter topic; null if it does not.
 REJECTED = "_rejected"
-#: As Spark's connector names and types them (KafkaRecordToRowConverter).
-SOURCE_COLUMNS = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key: string, value: binary>>",
-}
 #: What the writer takes for each column.
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "where": ("boolean", "void"),

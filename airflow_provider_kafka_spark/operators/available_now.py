@@ -154,7 +154,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         spark = self._new_spark_hook(context, parameters.delivery)
         stale_lock = manager = None
         self._check_submission(spark, folder)
-        self._check_functions(parameters, spark.cluster.spark_home.spark_version)
+        self._check_names(parameters, spark.cluster.spark_home.spark_version)
         if not self.plan_only and not self._follows_trigger:
             manager = self._manager_for(spark, context)
             stale_lock = self._free_checkpoint(spark, folder, context)

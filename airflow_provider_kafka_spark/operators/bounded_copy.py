@@ -46,17 +46,18 @@ from airflow_provider_kafka_spark.core.parameters import (
     MISSING_ONLY,
     text_or_none,
 )
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
+from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan, shortened
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, RemoteJob, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
-from airflow_provider_kafka_spark.core.shown_text import markdown_item
+from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
     result_of_empty_plan,
     result_of_plan,
 )
 from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.decision import decision
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
@@ -155,13 +156,13 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             return self._return_stored_result(context, ledger, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
         spark.check()
-        self._check_functions(parameters, spark.cluster.spark_home.spark_version)
+        self._check_names(parameters, spark.cluster.spark_home.spark_version)
         manager = None if self.plan_only else self._manager_for(spark, context)
         earlier = None
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
             if self.plan_only:
-                return sealed_plan(self._done_planning(planned, self._result_of_plan(planned)), context["ti"])
+                return sealed_plan(self._done_planning(planned, self._result_of_plan(attempt, planned)), context["ti"])
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)
@@ -208,7 +209,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         place = BundlePlace.parse(folder, location, spark_version, scala_version)
         parameters = self._parameters(context)
         self._check_bundled(parameters)
-        self._check_functions(parameters, spark_version)
+        self._check_names(parameters, spark_version)
         state = store.load(self.on_rerun, self._item)
         if state.result is not None:
             # This task has executed the operator before.
@@ -286,22 +287,21 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _records(self) -> dict[str, Any]:
         return self._selection() if self._approved is None else self._approved.to_records()
 
-    def _result_of_plan(self, planned: PlannedCopy) -> dict[str, Any]:
+    def _result_of_plan(self, attempt: Attempt, planned: PlannedCopy) -> dict[str, Any]:
         origin = PlanOrigin.of(planned, {name: getattr(self, name) for name in _LAYOUT})
         result = result_of_plan(planned.plan, planned.run_id, planned.transform, planned.pace)
         pace = "none" if planned.pace is None else planned.pace.describe(planned.plan.planned_records)
+        first = decision(attempt, planned.plan, self.inlets).items(planned.plan)
         parts = [
-            planned.plan.markdown(),
-            markdown_item("Pace", pace.removeprefix("Pace: ")),
-            markdown_item("Path", planned.path),
+            *(markdown_item(name, text) for name, text in first),
             origin.markdown(),
+            markdown_item("Pace", pace.removeprefix("Pace: ")),
+            "",
+            planned.plan.markdown(),
+            markdown_item("How records are read", planned.path),
         ]
-        return {
-            **result,
-            "text": f"{result['text']}\n{planned.path}\n{origin.describe()}",
-            "markdown": "\n".join(parts),
-            "plan": origin.to_json(),
-        }
+        texts = [*(item(name, text) for name, text in first), result["text"], planned.path, origin.describe()]
+        return {**result, "text": "\n".join(texts), "markdown": "\n".join(parts), "plan": origin.to_json()}
 
     def _parameters(self, context: Context) -> CopyParameters:
         self._ti = context["ti"]
@@ -418,14 +418,20 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         return plan, target, attempt.source.cuts(state.reached, cluster)
 
     def _log_picture(self, plan: ReplayPlan, source: ClusterState) -> None:
-        """Show where the plan lies in its topics."""
+        """Say first what will be done, and show where the plan lies in its topics."""
         if plan.is_empty:
             return
         partitions = {r.topic_partition for r in plan.ranges}
         ends = ((p, source.partition(p)) for p in sorted(partitions))
         whole = (OffsetRange(p.topic, p.partition, s.log_start, max(s.log_start, s.high_watermark)) for p, s in ends)
         missing = OffsetRanges.parse([m.offset_range for m in plan.missing], merge_overlaps=True)
-        self.log.info("The plan in its topics:\n%s", plan_picture(plan.ranges, missing, whole))
+        self.log.info(
+            "To copy: at most %s records of %s to %s.\n%s",
+            f"{plan.planned_records:,}",
+            shortened(sorted({r.topic for r in plan.ranges})),
+            plan.target,
+            plan_picture(plan.ranges, missing, whole),
+        )
 
     def _submit(
         self,

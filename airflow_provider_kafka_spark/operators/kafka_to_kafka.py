@@ -28,7 +28,13 @@ from airflow_provider_kafka_spark.core.declaration import (
     renderers,
 )
 from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
-from airflow_provider_kafka_spark.core.expressions import check_size, unknown_function, unknown_functions
+from airflow_provider_kafka_spark.core.expressions import (
+    check_size,
+    unknown_column,
+    unknown_columns,
+    unknown_function,
+    unknown_functions,
+)
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
@@ -355,16 +361,17 @@ class KafkaToKafkaOperator(DeferrableOperator):
         check_segments(parameters.transform())
         return parameters
 
-    def _check_functions(self, parameters: CopyParameters, spark_version: str) -> None:
-        """Check the names of functions before Spark starts.
+    def _check_names(self, parameters: CopyParameters, spark_version: str) -> None:
+        """Check the names of functions and columns before Spark starts, and so in a plan, too.
 
         :param spark_version: such as ``"4.0.0"``; of a newer one than known here, it is only a warning.
-        :raises ExpressionError: if Spark has no function of a name.
+        :raises ExpressionError: if Spark has no function of a name, or a record no such column.
         """
         is_known = tuple(map(int, spark_version.split(".")[:2])) <= NEWEST_SPARK
         for name, sql in expressions_of(parameters).items():
-            for function in unknown_functions(sql):
-                message = unknown_function(name, sql, function)
+            messages = [unknown_function(name, sql, function) for function in unknown_functions(sql)]
+            messages += [unknown_column(name, sql, column) for column in unknown_columns(sql)]
+            for message in messages:
                 if is_known:
                     raise ExpressionError(message)
                 self.log.warning("Spark %s may refuse this: %s", spark_version, message)

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import check_size, refusal_of, unknown_function, unknown_functions
+from airflow_provider_kafka_spark.core.expressions import (
+    check_size,
+    refusal_of,
+    unknown_column,
+    unknown_columns,
+    unknown_function,
+    unknown_functions,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +81,32 @@ def test_the_error_for_an_unknown_function_says_what_may_be_meant() -> None:
     assert "Did you mean header()" in unknown_function("where", "headr('a') = 1", "headr")
     assert "Correct the name." in unknown_function("where", "zzqq(1)", "zzqq")
     assert "takes the name of a header as a text" in unknown_function("where", "header(topic)", "header")
+
+
+@pytest.mark.parametrize(
+    ("sql", "unknown"),
+    [
+        ("statu = 'cancelled' and Statu <> ofset", ["statu", "Statu", "ofset"]),
+        ("Offset > 1e3 and TIMESTAMPTYPE = 0 and value is not null and topic rlike r'a'", []),
+        ("value.status = 'a' and headers[0].key = 'b' and headers.key[0] = 'c'", []),
+        ("exists(headers, h -> h.key = 'a' and hh.key = 'b')", ["hh"]),
+        ("aggregate(headers, 0, (total, each) -> total + length(each.value), total -> total > 3)", []),
+        ("header_text('tenant') = 'acme' and header(tenant) is null", ["tenant"]),
+        ("cast(value as decimal(10, 2)) > 3 and value::string = X'1F' and timestamp > timestamp'2026-01-01'", []),
+        ("timestamp > timestamp'2026-01-01' - interval 1 day + interval '2' hours", []),
+        ("case when partition = 0 then 'a' else string(value) end collate UTF8_LCASE = 'a'", []),
+        ("encode(str => topic, charset => 'utf-8') is not null", []),
+        ("trim(both 'x' from topic) = position('a' in topic) and current_date is null", []),
+        pytest.param("extract(isoweek from timestamp) = 3", [], id="names-of-units-are-left-to-spark"),
+        pytest.param("struct(value v).v is null or cast(null as struct<a: int>) is null", [], id="so-are-fields"),
+        pytest.param("`statu` = 'x'", [], id="and-quoted-names"),
+        pytest.param("value = 'open and statu", [], id="and-an-open-text"),
+        pytest.param("grösse = 3", ["grösse"], id="letters-of-any-language"),
+    ],
+)
+def test_finds_columns_that_no_record_has_and_nothing_that_looks_like_them(sql: str, unknown: list[str]) -> None:
+    assert unknown_columns(sql) == unknown
+
+
+def test_the_error_for_an_unknown_column_says_how_a_field_of_the_value_is_read() -> None:
+    assert "get_json_object(string(value), '$.statu')" in unknown_column("where", "statu = 'a'", "statu")

@@ -374,8 +374,8 @@ def test_shows_the_plan_as_a_table() -> None:
         "orders[1]            0  2,000,000        2,000,000",
         "total                    2 ranges        2,001,000",
         "Target: copy",
-        "Spark partitions: 2",
-        f"Digest: {plan.digest}",
+        "Spark tasks: 2",
+        f"Digest of this plan: {plan.digest}",
         "Missing: orders[0] 0 to 5: aged out",
         "Warning: mind this",
     ]
@@ -393,8 +393,8 @@ def test_the_plan_in_markdown() -> None:
         "| `total` |  | 1 ranges | 1,000 |",
         "",
         "- Target: ``concat('`', '**x**')``",
-        "- Spark partitions: `2`",
-        f"- Digest: `{plan.digest}`",
+        "- Spark tasks: `2`",
+        f"- Digest of this plan: `{plan.digest}`",
         "- Missing: `orders[0] 0 to 5: aged out`",
         r"- Warning: `a\n- b`",
     ]

@@ -91,7 +91,7 @@ def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool
     for part in (
         f"{scene.source}[0]",
         group_id,
-        f"Digest: {plan['digest']}",
+        f"Digest of this plan: {plan['digest']}",
         "Pace: at most 1,000 records/s",
         "Connections: from 'kafka_default' to 'kafka_default', exactly_once",
         "Only records with: offset <> 5",
@@ -103,7 +103,7 @@ def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool
 
 def test_a_plan_names_what_only_the_copy_checks(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQL, and topics that an expression leads to. Without Java it fails as the copy would."""
-    given = {"where": "offfset > 1", "columns": {"value": "key"}, "target_topic": None, "target_topic_expr": "topic"}
+    given = {"where": "key > 1", "columns": {"value": "key"}, "target_topic": None, "target_topic_expr": "topic"}
     warnings = scene.plan(**given)["warnings"]
 
     assert "where, columns['value'], target_topic_expr may still be refused" in warnings[0]
