@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 
 T = TypeVar("T")
 
@@ -259,16 +260,19 @@ class KafkaClient(ManagedResource, BaseHook):
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
         configs: dict[str, dict[str, str]] = {}
+        unknown: list[str] = []
         for resource, future in self.client.describe_configs(resources, request_timeout=self.timeout).items():
             try:
                 entries = self.result(future, f"reading the configuration of {resource.name!r}")
             except BrokerAuthorizationError:
-                self.log.info(
-                    "No permission to read the configuration of topic %s; checks that need it are left out.",
-                    resource.name,
-                )
+                unknown.append(resource.name)
                 continue
             configs[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
+        if unknown:
+            self.log.info(
+                "No permission to read the configuration of topic %s; checks that need it are left out.",
+                ", ".join(first_ten(unknown)),
+            )
         return configs
 
     def result(self, future: Future[T], action: str, required_acl: str | None = None) -> T:

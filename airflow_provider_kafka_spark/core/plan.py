@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
-from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
+from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
 from airflow_provider_kafka_spark.core.topic_map import mapped
 
@@ -277,8 +277,8 @@ class ReplayPlan:
             ("Target", str(self.target)),
             ("Spark tasks", f"{self.spark_partitions:,}"),
             ("Digest of this plan", self.digest),
-            *(("Missing", f"{m.offset_range}: {m.reason}") for m in self.missing),
-            *(("Warning", warning) for warning in self.warnings),
+            *(("Missing", text) for text in first_ten([f"{m.offset_range}: {m.reason}" for m in self.missing])),
+            *(("Warning", text) for text in first_ten(self.warnings)),
         ]
 
 
@@ -363,7 +363,7 @@ def make_plan(
         target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},
         window=resolved.window,
         spark_partitions=_count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order),
-        warnings=(*resolved.warnings, *target_warnings),
+        warnings=(*resolved.warnings, *first_ten(target_warnings, "more of its targets")),
     )
 
 

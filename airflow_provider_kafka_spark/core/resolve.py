@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState, Partiti
 from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, OpenTransactionError, PlanError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 
 PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
 #: Producers' clocks and sending times differ by this much, in ms.
@@ -125,6 +126,7 @@ def resolve_window(
     missing: list[MissingRange] = []
     warnings: list[str] = []
     open_ended: list[TopicPartition] = []
+    to_latest: dict[TopicPartition, PartitionState] = {}
     unproven: list[TopicPartition] = []
     for partition in partitions:
         state = cluster.partition(partition)
@@ -146,13 +148,14 @@ def resolve_window(
             unproven.append(partition)
         requested_end = ending.requested_for(partition)
         if isinstance(requested_end, Latest):
-            warnings += open_transaction(partition, state, rules)
+            to_latest[partition] = state
         if (
             isinstance(requested_end, AtTimestamp)
             and start < end
             and cluster.first_at[(partition, requested_end.epoch_ms)] is None
         ):
             open_ended.append(partition)
+    warnings += open_transactions(to_latest, rules)
     if unproven:
         warnings.append(
             f"No record from before the window's start is left in {_shortened(tuple(unproven), str)}. The topic's "
@@ -352,16 +355,19 @@ def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionSta
     )
 
 
-def open_transaction(partition: TopicPartition, state: PartitionState, rules: ReadRules) -> list[str]:
-    """A warning if a transaction hides the end of the log."""
-    hidden = state.high_watermark - rules.end_of(state)
-    if not hidden:
-        return []
+def open_transactions(states: Mapping[TopicPartition, PartitionState], rules: ReadRules) -> list[str]:
+    """A warning if transactions hide the end of logs."""
+    hidden = {p: count for p, state in states.items() if (count := state.high_watermark - rules.end_of(state))}
+    if len(hidden) > 1:
+        shown = first_ten([f"{p} ({count:,} after {states[p].last_stable})" for p, count in hidden.items()])
+        return [
+            f"Open transactions hide the last offsets of {len(hidden):,} partitions; the copy ends at the last stable "
+            f"offset there: {', '.join(shown)}."
+        ]
     return [
-        (
-            f"{partition}: an open transaction hides the last {hidden:,} offsets; the copy ends at the last stable "
-            f"offset {state.last_stable}."
-        )
+        f"{p}: an open transaction hides the last {count:,} offsets; the copy ends at the last stable offset "
+        f"{states[p].last_stable}."
+        for p, count in hidden.items()
     ]
 
 

@@ -7,7 +7,9 @@ enters in a form must not look like a line of the plan that another one approves
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+_MOST_SHOWN = 10
 #: All control characters of Unicode except line breaks and tabs, those that change the text direction, and
 #: those that nobody sees.
 _CONTROL = re.compile(
@@ -56,6 +58,16 @@ def markdown_item(name: str, text: str) -> str:
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
     return f"- {name}: {ticks}{pad}{line}{pad}{ticks}"
+
+
+def first_ten(texts: Sequence[str], rest: str = "more") -> list[str]:
+    """The first ten, and how many others there are: no log has a place for thousands.
+
+    >>> first_ten([f"t{i}" for i in range(1_012)], "more in the result")[8:]
+    ['t8', 't9', 'and 1,002 more in the result']
+    """
+    hidden = len(texts) - _MOST_SHOWN
+    return [*texts[:_MOST_SHOWN], *([f"and {hidden:,} {rest}"] if hidden > 0 else [])]
 
 
 def shown_lines(text: str, most_lines: int, most: int) -> str:

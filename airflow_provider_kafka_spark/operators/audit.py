@@ -33,6 +33,7 @@ from airflow_provider_kafka_spark.core.parameters import (
 )
 from airflow_provider_kafka_spark.core.past_copy import PastCopy, parse_results
 from airflow_provider_kafka_spark.core.protocol import AuditRequest, JobReport, JobRequest
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
@@ -188,7 +189,7 @@ class AuditReplayOperator(SparkJobOperator):
                     request = audit_request(plan, logins, options, self.progress_seconds)
                     report = spark.run(request, "audit", lambda event: self._on_event(context, event), logins)
                 result = proved_result(report, plan, source, sink)
-        for warning in result["warnings"]:
+        for warning in first_ten(result["warnings"], "more warnings in the result"):
             self.log.warning("%s", warning)
         self.log.info("Audit: %s.\n%s", summary(result), table(result))
         return result

@@ -43,6 +43,7 @@ from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, Submitte
 from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest
 from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
 from airflow_provider_kafka_spark.core.segments import MappedBatch, joined, within
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint
@@ -487,7 +488,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         finished_before = store.finished_before(stream_id, plan.ranges)
         if finished_before and plan.target.topic_expr is not None:
             warnings.append(_UNKNOWN_TARGETS)
-        for warning in (*collected.report.warnings, *warnings):
+        for warning in first_ten([*collected.report.warnings, *warnings], "more warnings in the result"):
             self.log.warning("%s", warning)
         result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
         may_have_duplicates = collected.report.may_have_duplicates

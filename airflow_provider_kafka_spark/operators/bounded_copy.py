@@ -50,7 +50,7 @@ from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan, shorte
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, RemoteJob, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
-from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
+from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans
 from airflow_provider_kafka_spark.core.verification import (
     result_of_empty_plan,
@@ -335,7 +335,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         state, plan = store.for_plan(state, resolved, transform, cuts)
         state = replace(state, instance=state.instance or self._instance(attempt.context, state.item))
         # Only the new one: the table below has all.
-        for warning in plan.warnings[len(resolved.warnings) :]:
+        for warning in first_ten(plan.warnings[len(resolved.warnings) :]):
             self.log.warning("%s", warning)
         attempt.check_target(target, reads_back=state.has_submitted)
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())

@@ -35,6 +35,7 @@ from airflow_provider_kafka_spark.core.parameters import (
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.segments import SegmentIndex
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map, mapped
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
@@ -301,9 +302,9 @@ class TranslateGroupOffsetsOperator(BaseOperator):
             "Offsets of group %r on the target, for %r on the source:\n%s",
             move.target_group_id,
             move.group_id,
-            "\n".join(move.lines),
+            "\n".join(first_ten(move.lines)),
         )
-        for warning in move.warnings:
+        for warning in first_ten(move.warnings, "more warnings in the result"):
             self.log.warning("%s", warning)
 
     def _commit(self, target: KafkaHook, move: GroupMove) -> None:

@@ -51,6 +51,7 @@ from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, Plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, Pace, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import instance_id
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.spark_functions import NEWEST_SPARK
 from airflow_provider_kafka_spark.core.verification import totals
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
@@ -517,7 +518,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             unchecked.append("Only the copy takes the checkpoint, which another run may be using.")
         result["warnings"][-1:-1] = unchecked
         # The table of the plan has the others. PLAN_ONLY is the last one.
-        for warning in result["warnings"][len(planned.plan.warnings) :]:
+        for warning in first_ten(result["warnings"][len(planned.plan.warnings) :]):
             self.log.warning("%s", warning)
         return result
 

@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.new_topics import (
     with_new_topics,
 )
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 
 
@@ -111,4 +112,4 @@ def _visible(attempt: Attempt, topics: Sequence[NewTopic]) -> ClusterState:
 
 def descriptions(topics: Sequence[NewTopic], *, plan_only: bool) -> tuple[str, ...]:
     """The topics as the plan and the result name them."""
-    return tuple(topic.describe("will be" if plan_only else "was") for topic in topics)
+    return tuple(first_ten([topic.describe("will be" if plan_only else "was") for topic in topics], "more new topics"))

@@ -12,6 +12,7 @@ from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
 from airflow_provider_kafka_spark.core.known_topics import standard_id
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.verification import (
     check_delivery,
     check_duplicates,
@@ -54,7 +55,7 @@ def proved_result(
         warnings.append(LOST_STATE)
     elif run_id != planned.run_id:
         warnings.append(_MOVED.format(run_id))
-    for warning in (*report.warnings, *warnings):
+    for warning in first_ten([*report.warnings, *warnings], "more warnings in the result"):
         log.warning("%s", warning)
     if planned.earlier is not None:
         earlier = planned.earlier.still_there(report.target_ids)

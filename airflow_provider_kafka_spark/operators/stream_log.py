@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 
@@ -39,17 +40,18 @@ def log_stream_plan(
             "Batch %s of generation %s is uncommitted and is not finished: %s.",
             batch.number,
             checkpoint.number,
-            ", ".join(checkpoint.uncommitted_ranges.format()) or "no records",
+            ", ".join(first_ten(checkpoint.uncommitted_ranges.format())) or "no records",
         )
     if batch is not None and stream_plan.uncommitted:
         log.warning(
             "Batch %s of an earlier run is uncommitted: %s. It is finished first, with exactly these offsets; %s.",
             batch.number,
-            ", ".join(stream_plan.uncommitted.format()),
+            ", ".join(first_ten(stream_plan.uncommitted.format())),
             "records that the target already has are not written again"
             if finds_delivered
             else "all of it is written again, since without provenance headers there is no way to find what the target "
             "already has",
         )
     if stream_plan.added:
-        log.info("New to the stream, and read from their beginning: %s.", ", ".join(map(str, stream_plan.added)))
+        added = first_ten([str(p) for p in stream_plan.added])
+        log.info("New to the stream, and read from their beginning: %s.", ", ".join(added))

@@ -381,6 +381,17 @@ def test_shows_the_plan_as_a_table() -> None:
     ]
 
 
+def test_a_log_has_ten_of_what_is_missing_and_of_the_warnings_and_how_many_more_there_are() -> None:
+    missing = tuple(MissingRange(OffsetRange("orders", p, 0, 5), "aged out") for p in range(10_000))
+    plan = _plan(missing=missing, warnings=tuple(f"mind {i}" for i in range(1_000)))
+
+    lines = plan.table().splitlines()
+
+    assert [sum(line.startswith(name) for line in lines) for name in ("Missing: ", "Warning: ")] == [11, 11]
+    assert {"Missing: and 9,990 more", "Warning: and 990 more"} <= {*lines}
+    assert len(plan.markdown()) < 3_000
+
+
 def test_the_plan_in_markdown() -> None:
     """A table and a list, in which nothing is markup that comes from outside."""
     ranges = OffsetRanges([OffsetRange("__a__", 0, 0, 1_000)])

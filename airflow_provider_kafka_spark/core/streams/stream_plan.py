@@ -21,10 +21,11 @@ from airflow_provider_kafka_spark.core.resolve import (
     ResolvedRanges,
     check_end,
     first_left,
-    open_transaction,
+    open_transactions,
     raise_on_data_loss,
     resolve_window,
 )
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
 
@@ -244,14 +245,14 @@ def _go_on(
                 )
             ]
             missing += gone
-    ranges, warnings = [], [f"The topic {name!r} does not exist and is left out." for name in absent]
+    ranges, warnings = [], first_ten([f"The topic {name!r} does not exist and is left out." for name in absent])
     for p in partitions:
         state = cluster.partition(p)
         if p not in lost:
             # After a run that read uncommitted records, Spark would report lost data, or go back.
             check_end(starts[p], p, state, rules)
         ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
-        warnings += open_transaction(p, state, rules)
+    warnings += open_transactions({p: cluster.partition(p) for p in partitions}, rules)
     resolved = ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
     uncommitted = _readable([r for r in batch if r.size], cluster, rules)
     number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
