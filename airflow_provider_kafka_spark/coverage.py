@@ -8,40 +8,41 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_provider_kafka_spark import metrics
 from airflow_provider_kafka_spark.command_line import parse_arguments
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.ledger import (
+from airflow_provider_kafka_spark.core.ledger import uncovered as missing_of
+from airflow_provider_kafka_spark.core.ledger_entry import (
     ASSET_NAME,
     SOURCES_IN,
-    Coverage,
     Delivery,
-    Stretch,
-    TaskRun,
-    coverage,
+    deliveries_of_event,
     entries_in,
-    picture,
-    select,
 )
-from airflow_provider_kafka_spark.core.ledger import uncovered as gaps_of
+from airflow_provider_kafka_spark.core.ledger_pairs import Choice, Pair, Place, pairs_of
+from airflow_provider_kafka_spark.core.ledger_report import NOT_OVER, TO_DO, has, report_of_pair, text_of
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.shown_text import one_line
 
-COVERED_CODE, GAPS_CODE, INPUT_CODE, FAILED_CODE = 0, 1, 2, 3
+COMPLETE_CODE, MISSING_CODE, INPUT_CODE, FAILED_CODE, NOT_OVER_CODE = 0, 1, 2, 3, 4
 DESCRIPTION = (
-    "Say of a topic's offsets which were copied, twice, or not, by what Airflow has recorded of past runs. Airflow's "
+    "Say of a topic's offsets which were copied, twice, or not, by what Airflow has recorded of past runs, for each "
+    "pair of a source topic and a target topic. Airflow's "
     "API is asked with a login from the environment: AIRFLOW_API_TOKEN, or AIRFLOW_API_USERNAME and "
     "AIRFLOW_API_PASSWORD."
 )
 EPILOG = (
-    "Exit code: 1 if there is a gap or something unfinished, 2 for bad input, 3 if Airflow or a broker does not "
-    "answer, otherwise 0."
+    "Exit code, the worst of all pairs: 1 if something is missing or has failed, 2 for bad input, also if nothing is "
+    "recorded of the topic, 3 if Airflow or a broker does not answer, 4 if something is unfinished, unseen, or was too "
+    "much to read, otherwise 0: all that was looked at is in the target."
 )
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "topic": {"metavar": "TOPIC", "help": "of the source"},
@@ -49,19 +50,18 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--source": {
         "metavar": "SERVER",
         "default": None,
-        "help": "first bootstrap server of the source, as host:port, or the id of its cluster; needed if topics of "
-        "this name were copied from several clusters",
+        "help": "count copies from this cluster only: a bootstrap server, as host:port, or the cluster's id",
     },
     "--target": {
         "metavar": "SERVER",
         "default": None,
-        "help": "likewise of the target; needed if the topic was copied to several clusters",
+        "help": "likewise copies to this cluster",
     },
     "--source-conn-id": {
         "metavar": "ID",
         "default": None,
-        "help": "look at all offsets that the source has now, by this Kafka connection; otherwise from the lowest to "
-        "the highest offset of the recorded runs",
+        "help": "look at all offsets that the source has now, by this Kafka connection; otherwise at those that "
+        "recorded runs name, and at the log as the last of them has seen it",
     },
     "--window": {
         "metavar": "RANGE",
@@ -106,44 +106,56 @@ def uncovered(
     Events are of runs that delivered everything. A run that failed, runs or waits for its retry has none, though it may
     have delivered a part: clear its task, which delivers the rest, or wait for it, before its window is replayed.
 
+    The number of missing offsets is sent as the metric ``kafka_spark.offsets_missing``.
+
     :param events: ``inlet_events[COPIES]``, or what is in their ``extra``; events of other makers do not count. Events
         of other assets are of runs that wrote something only, and have no offsets of the source if the run wrote to
         more than ten topics by ``target_topic_expr``.
     :param topic: of the source.
-    :param source: first bootstrap server of its cluster, as ``host:port``, or the cluster's id; None if events are of
+    :param source: a bootstrap server of its cluster, as ``host:port``, or the cluster's id; None if events are of
         one cluster only.
     :param target: likewise of the target.
-    :param target_topic: count copies to this topic only.
+    :param target_topic: where the copies went; None if they all went to one topic.
     :param window: the offset ranges to look at, as a replay takes them; by default from the lowest to the highest
         offset of the events, so that only gaps between deliveries are found. If they are of a result, only copies of
         the same topic count, and not those of one of its name that was deleted.
     :return: each with the ``topic_id`` of the topic, as far as it is known, which a replay compares.
-    :raises InvalidInputError: if ``source`` or ``target`` is needed and not given, or an event has not the offsets of
-        the source.
+    :raises InvalidInputError: if there is no event of the topic and no window, if no event has what is chosen, if
+        events are of several pairs of topics, or if one has not the offsets of the source.
     :raises OffsetRangeError: if the window is malformed.
     """
-    extras = (event if isinstance(event, Mapping) else event.extra for event in events if _is_of_task(event))
-    entries = [entry for extra in extras for entry in entries_in(extra)]
-    without = next((entry for entry in entries if isinstance(entry, Mapping) and SOURCES_IN in entry), None)
-    if without is not None:
-        raise InvalidInputError(
-            f"events must have the offsets of the source, as those of the asset {ASSET_NAME!r} have, such as "
-            f"inlet_events[COPIES]; got one of the topic {one_line(str(without.get('target_topics')))} of a copy to "
-            "many topics by target_topic_expr. Read the events of COPIES, and pass target_topic."
-        )
-    found = map(Delivery.parse, entries)
+    found = [delivery for event in events if _is_of_task(event) for delivery in _deliveries_of(event)]
+    choice = Choice(topic, source, target, target_topic)
     given = None if window is None else list(window)
     topic_id = KnownTopics.of_ranges(given or ()).topic_ids.get(topic)
-    selected = select(
-        [d for d in found if d is not None],
-        topic,
-        source=source,
-        target=target,
-        target_topic=target_topic,
-        topic_id=topic_id,
-    )
+    pair = choice.one_of(pairs_of(found, topic, topic_id=topic_id)[0])
+    if pair is None and given is None:
+        raise choice.unknown(name for delivery in found for name in delivery.topics)
+    pair = pair or Pair("", topic, target or "", target_topic or "", topic_id=topic_id or "")
     wanted = None if given is None else _of_topic(OffsetRanges.parse(given, merge_overlaps=True), topic)
-    return _source_of(selected, topic, topic_id).dicts(gaps_of(coverage(selected, wanted)))
+    missing = missing_of(pair.stretches(wanted))
+    _send_missing(pair, missing.total)
+    return KnownTopics({topic: pair.topic_id}).dicts(missing)
+
+
+def _deliveries_of(event: Any) -> list[Delivery]:
+    """:raises InvalidInputError: if its copy went to so many topics that only another event has its offsets."""
+    extra, at = (event, None) if isinstance(event, Mapping) else (event.extra, getattr(event, "timestamp", None))
+    for entry in entries_in(extra):
+        if isinstance(entry, Mapping) and SOURCES_IN in entry:
+            raise InvalidInputError(
+                f"events must have the offsets of the source, as those of the asset {ASSET_NAME!r} have, such as "
+                f"inlet_events[COPIES]; got one of the topic {one_line(str(entry.get('target_topics')))} of a copy to "
+                "many topics by target_topic_expr. Read the events of COPIES, and pass target_topic."
+            )
+    return deliveries_of_event(extra, at=at if isinstance(at, datetime) else None)[0]
+
+
+def _send_missing(pair: Pair, count: int) -> None:
+    """For alarms: the answer to the last question about a pair. StatsD takes no colon."""
+    source, target = (re.sub("[^a-zA-Z0-9._-]", "_", server) for server in (pair.source, pair.target))
+    tags = {"source": source, "topic": pair.topic, "target": target, "target_topic": pair.target_topic}
+    metrics.send(metrics.OFFSETS_MISSING, count, tags)
 
 
 def _is_of_task(event: object) -> bool:
@@ -175,8 +187,10 @@ def show(options: argparse.Namespace) -> int:
     except KafkaSparkError as error:
         sys.stderr.write(f"{type(error).__name__}: {one_line(str(error))}\n")
         return INPUT_CODE if isinstance(error, InvalidInputError) else FAILED_CODE
-    sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else _text(found)}\n")
-    return GAPS_CODE if found["gaps"] or found["unfinished"] else COVERED_CODE
+    sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else text_of(found)}\n")
+    if has(found, TO_DO):
+        return MISSING_CODE
+    return NOT_OVER_CODE if has(found, NOT_OVER) or found["cut"] else COMPLETE_CODE
 
 
 def _find(options: argparse.Namespace) -> dict[str, Any]:
@@ -184,7 +198,7 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
 
     # As a topic of a partition, its name is checked.
     topic = TopicPartition(options.topic, 0).topic
-    since, until = (_time(getattr(options, name), f"--{name}") for name in ("since", "until"))
+    since, until = _times(options)
     window = None if options.window is None else _of_topic(OffsetRanges.parse(options.window), topic)
     source, topic_id = options.source, None
     if options.source_conn_id is not None:
@@ -202,43 +216,27 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         password=os.environ.get("AIRFLOW_API_PASSWORD"),
     )
     recorded = api.recorded(since, until)
-    target, target_ids = options.target, None
+    target, target_ids = options.target, dict[Place, str | None]()
     if options.target_conn_id is not None:
-        of_topic = (d.of_topic(topic) for d in recorded.deliveries)
-        names = {name for d in of_topic if d.has_offsets for name in d.targets_of(topic)}
-        target, target_ids = _targets_of_broker(options.target_conn_id, names)
-    deliveries = select(
-        recorded.deliveries,
-        topic,
-        source=source,
-        target=target,
-        target_topic=options.target_topic,
-        topic_id=topic_id,
-        target_ids=target_ids,
-    )
-    stretches = coverage(deliveries, window)
-    filtered = [s.offsets for s in stretches if s.filtered]
+        names = {pair.target_topic for pair in pairs_of(recorded.deliveries, topic)[0]}
+        target, target_ids = _targets_of_broker(options.target_conn_id, names - {""})
+    choice = Choice(topic, source, target, options.target_topic, is_option=True)
+    pairs, outdated = pairs_of(recorded.deliveries, topic, topic_id=topic_id, target_ids=target_ids)
+    chosen = choice.of(pairs)
+    if not chosen and window is None:
+        raise choice.unknown((name for d in recorded.deliveries for name in d.topics), _when(since, until))
+    chosen = chosen or [Pair(source or "", topic, target or "", options.target_topic or "", topic_id=topic_id or "")]
+    found = [(pair, pair.stretches(window)) for pair in chosen]
+    metrics.begin()
+    for pair, stretches in found:
+        _send_missing(pair, missing_of(stretches).total)
     return {
         "topic": topic,
-        "target_topics": sorted({name for d in deliveries for name in d.targets_of(topic)}),
-        "runs": len({(d.by, d.run_id) for d in deliveries}),
-        "skipped_events": recorded.skipped,
+        "pairs": [report_of_pair(pair, stretches) for pair, stretches in found],
+        "skipped_entries": recorded.skipped,
+        "not_by_a_task": recorded.not_by_a_task,
+        "outdated": outdated,
         "cut": recorded.cut,
-        "picture": picture(stretches),
-        **stretches_of(stretches, deliveries),
-        "gaps": _source_of(deliveries, topic, topic_id).dicts(gaps_of(stretches)),
-        "filtered": [r.to_dict() for r in OffsetRanges(filtered).merge()],
-    }
-
-
-def stretches_of(stretches: Sequence[Stretch], deliveries: Sequence[Delivery]) -> dict[str, Any]:
-    """What ``--json`` prints of the coverage by some deliveries: each of them once, and in a stretch its place."""
-    places = {id(d): place for place, d in enumerate(deliveries)}
-    found = [(s, _stretch(s, places)) for s in stretches]
-    return {
-        "ledger": [{"run_id": d.run_id, "filtered": d.filtered, **_who(d.by)} for d in deliveries],
-        "stretches": [printed for _, printed in found],
-        "unfinished": [printed for s, printed in found if s.coverage is Coverage.UNFINISHED],
     }
 
 
@@ -260,12 +258,13 @@ def _of_broker(conn_id: str, topic: str) -> tuple[str, str | None, OffsetRanges]
     return cluster.cluster_id, found.topic_id, OffsetRanges(ranges)
 
 
-def _targets_of_broker(conn_id: str, topics: Iterable[str]) -> tuple[str, dict[str, str | None]]:
+def _targets_of_broker(conn_id: str, topics: Iterable[str]) -> tuple[str, dict[Place, str | None]]:
     """The id of the cluster; and of each topic its id, as far as brokers return it, or None if it does not exist."""
     names = sorted(topics)
     cluster = _state(conn_id, "--target-conn-id", names)
     ids = {name: cluster.topics[name].topic_id if name in cluster.topics else None for name in names}
-    return cluster.cluster_id, {name: of for name, of in ids.items() if of or name not in cluster.topics}
+    known = {name: of for name, of in ids.items() if of or name not in cluster.topics}
+    return cluster.cluster_id, {(cluster.cluster_id, name): of for name, of in known.items()}
 
 
 def _state(conn_id: str, option: str, topics: Sequence[str]) -> ClusterState:
@@ -281,17 +280,33 @@ def _state(conn_id: str, option: str, topics: Sequence[str]) -> ClusterState:
         return hook.state(topics)
 
 
-def _source_of(deliveries: Iterable[Delivery], topic: str, topic_id: str | None) -> KnownTopics:
-    """What the offsets of selected deliveries are of."""
-    ids = (d.topic_ids[topic] for d in deliveries if topic in d.topic_ids)
-    found = topic_id or next(ids, "")
-    return KnownTopics({topic: found} if found else {})
-
-
 def _configured_url() -> str:
     from airflow.configuration import conf
 
     return str(conf.get("api", "base_url", fallback="") or "http://localhost:8080")
+
+
+def _times(options: argparse.Namespace) -> tuple[datetime | None, datetime | None]:
+    """:raises InvalidInputError: if no run can be of the time."""
+    since, until = (_time(getattr(options, name), f"--{name}") for name in ("since", "until"))
+    now = datetime.now(timezone.utc)
+    if since is not None and since > now:
+        raise InvalidInputError(f"--since must not lie in the future; got {since.isoformat()}. It is {_moment(now)}.")
+    if since is not None and until is not None and since >= until:
+        raise InvalidInputError(
+            f"--since must be before --until; got {since.isoformat()} and {until.isoformat()}. Swap the two if they "
+            "were mixed up."
+        )
+    return since, until
+
+
+def _when(since: datetime | None, until: datetime | None) -> str:
+    words = (f" {name} {_moment(time)}" for name, time in (("since", since), ("until", until)) if time is not None)
+    return "".join(words)
+
+
+def _moment(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")
 
 
 def _time(text: str | None, name: str) -> datetime | None:
@@ -302,48 +317,6 @@ def _time(text: str | None, name: str) -> datetime | None:
     except ValueError:
         raise InvalidInputError(f"{name} must be a time, such as 2026-11-01T00:00:00Z; got {text!r}.") from None
     return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
-
-
-def _stretch(stretch: Stretch, places: Mapping[int, int]) -> dict[str, Any]:
-    """:param places: of each entry in the ledger that is printed, by ``id``."""
-    return {
-        **stretch.offsets.to_dict(),
-        "coverage": stretch.coverage.value,
-        "entries": stretch.entries,
-        "by": [places[id(d)] for d in stretch.by],
-    }
-
-
-def _who(by: TaskRun) -> dict[str, Any]:
-    return {"dag_id": by.dag_id, "dag_run_id": by.run_id, "task_id": by.task_id, "map_index": by.map_index}
-
-
-def _named(entry: Mapping[str, Any]) -> str:
-    return one_line(str(TaskRun(entry["dag_id"], entry["dag_run_id"], entry["task_id"], entry["map_index"])))
-
-
-def _text(found: Mapping[str, Any]) -> str:
-    targets = ", ".join(map(one_line, found["target_topics"])) or "nowhere"
-    lines = [f"{found['topic']} -> {targets}: {found['runs']:,} runs"]
-    lines += [found["picture"]] if found["picture"] else ["Airflow has recorded no copy of this topic."]
-    if found["gaps"]:
-        gaps = [OffsetRange.parse(r) for r in found["gaps"]]
-        lines.append(f"No run has copied {sum(r.size for r in gaps):,} offsets in {len(gaps):,} ranges:")
-        lines += [f"  {r.format()}" for r in gaps[:20]] + ([f"  and {len(gaps) - 20:,} more"] if len(gaps) > 20 else [])
-    if found["unfinished"]:
-        lines.append("Runs that failed were to copy these; clear the task, which copies the rest:")
-        lines += [
-            f"  {s['topic']}:{s['partition']}:{s['from_offset']}:{s['until_offset']} by "
-            + "; ".join(_named(found["ledger"][place]) for place in s["by"][:3])
-            for s in found["unfinished"][:20]
-        ]
-    if found["filtered"]:
-        size = sum(OffsetRange.parse(r).size for r in found["filtered"])
-        lines.append(f"Of {size:,} covered offsets, all runs had a filter, and may have left records out on purpose.")
-    if found["skipped_events"]:
-        lines.append(f"{found['skipped_events']:,} asset events are not of this ledger and were not counted.")
-    lines += [f"Note: {text}." for text in found["cut"]]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ BYTES_WRITTEN = "kafka_spark.bytes_written"
 DURATION = "kafka_spark.duration"
 RETRIES = "kafka_spark.retries"
 RECORDS_BEHIND = "kafka_spark.records_behind"
+OFFSETS_MISSING = "kafka_spark.offsets_missing"
 FAILURES = "kafka_spark.failures"
 WATCHER_ALIVE = "kafka_spark.watcher.alive"
 WATCHER_EVALUATIONS = "kafka_spark.watcher.evaluations"
@@ -37,6 +38,7 @@ METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     DURATION: (TIMING, ("dag_id", "task_id")),
     RETRIES: (COUNTER, ("dag_id", "task_id")),
     RECORDS_BEHIND: (GAUGE, ("dag_id", "task_id")),
+    OFFSETS_MISSING: (GAUGE, ("source", "topic", "target", "target_topic")),
     FAILURES: (COUNTER, ("dag_id", "task_id", "error")),
     WATCHER_ALIVE: (GAUGE, ("watcher",)),
     WATCHER_EVALUATIONS: (COUNTER, ("watcher",)),
@@ -44,6 +46,19 @@ METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     WATCHER_EVENTS: (COUNTER, ("watcher",)),
     WATCHER_LAST_EVENT: (GAUGE, ("watcher",)),
 }
+
+
+def begin() -> None:
+    """Let a process send metrics that Airflow has not started: a command. Nothing is sent without it."""
+    try:
+        from airflow.configuration import conf
+        from airflow.sdk.observability import stats
+        from airflow.sdk.observability.metrics import stats_utils
+
+        legacy = conf.getboolean("metrics", "legacy_names_on", fallback=False)
+        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=legacy)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the command counts
+        log.debug("No metrics are sent: %r", error)
 
 
 def count_copy(context: Context, result: Mapping[str, Any]) -> None:

@@ -117,7 +117,8 @@ def stored(key: str = "ledger", **others: Any) -> dict[str, Any]:
 def test_gaps_failures_and_what_is_no_entry_are_listed(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     api.events = [
         event(1, "orders:0:0:10"),
-        event(2, "orders:0:15:20", target_topics=["\x1b[2J\nNo gaps"]),
+        event(2, "orders:0:15:20"),
+        event(8, "orders:0:0:40", target_topics=["\x1b[2J\nNo gaps"]),
         {**event(3), "extra": {"payload": {}}},
         {**event(4), "extra": {}},
         {**event(6, "orders:0:10:15"), "source_task_id": None},
@@ -146,29 +147,71 @@ def test_gaps_failures_and_what_is_no_entry_are_listed(api: Api, capsys: pytest.
     assert coverage.main(["orders", "--window", "orders:0:0:40"]) == 1
 
     printed = capsys.readouterr().out
-    assert "orders[0]  0 |" in printed
+    assert "orders -> copy: 5 runs\nfrom broker-1:9092 to broker-2:9092\norders[0]  0 |" in printed
+    assert "17 covered, 10 unfinished, 3 failed, 10 missing\n" in printed
     assert r"\x1b[2J\nNo gaps" in printed
     assert "No run has copied 10 offsets in 2 ranges:\n  orders:0:10:15\n  orders:0:35:40\n" in printed
     assert "clear the task, which copies the rest:\n  orders:0:22:25 by hourly / run-9 / copy\n" in printed
-    assert "3 asset events are not of this ledger" in printed
+    assert "1 entries are of another version" in printed
+    assert "2 asset events were made by no task" in printed
     assert "other" not in "".join(api.asked)
     assert TOKEN not in "".join(api.asked) + printed
 
 
-def test_a_target_topic_is_the_only_one_that_counts(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was copied elsewhere is still to be copied to this one."""
-    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:10:20", target_topics=["elsewhere"])]
+def test_each_pair_is_judged_by_itself(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was copied elsewhere is still to be copied to this one. The exit code is the worst."""
+    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:0:20", target_topics=["elsewhere"])]
     arguments = ["orders", "--json", "--window", "orders:0:0:20"]
 
-    assert coverage.main(arguments) == 0
-    assert coverage.main([*arguments, "--target-topic", "copy"]) == 1
+    assert coverage.main(arguments) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert coverage.main([*arguments, "--target-topic", "elsewhere"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["pairs"]
 
-    every, one = (json.loads(text + "}") for text in capsys.readouterr().out.split("\n}\n")[:2])
-    assert (every["gaps"], every["target_topics"]) == ([], ["copy", "elsewhere"])
     gap = {"topic": "orders", "partition": 0, "from_offset": 10, "until_offset": 20, "topic_id": "id-1"}
-    assert (one["gaps"], one["target_topics"]) == ([gap], ["copy"])
-    assert [s["coverage"] for s in one["stretches"]] == ["covered", "gap"]
-    assert one["ledger"][one["stretches"][0]["by"][0]]["dag_run_id"] == "run-1"
+    assert [(p["target_topic"], p["missing"]) for p in found["pairs"]] == [("copy", [gap]), ("elsewhere", [])]
+    assert [s["coverage"] for s in found["pairs"][0]["stretches"]] == ["covered", "missing"]
+    assert one == found["pairs"][1]
+    assert one["ledger"][one["stretches"][0]["by"][0]]["dag_run_id"] == "run-2"
+
+
+def test_what_nobody_has_looked_at_is_counted_and_is_not_complete(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    log = {"at": "2026-11-20T10:00:01+00:00", "source": ["orders:0:0:7000"], "target": ["copy:0:0:5460"]}
+    api.events = [event(1, "orders:0:236:1000", log=log)]
+
+    assert coverage.main(["orders"]) == 4
+
+    printed = capsys.readouterr().out
+    assert "764 covered, 6,236 unseen\n" in printed
+    assert "orders had 7,000 offsets when a run last looked, at 2026-11-20T10:00:01+00:00.\n" in printed
+    assert "copy had 5,460 offsets" in printed
+    assert coverage.main(["orders", "--window", "orders:0:236:1000"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ordres"], "TOPIC must be one that a recorded copy has read: orders; got 'ordres'. Did you mean 'orders'?"),
+        (["ordres", "--since", "2026-11-01"], "has read since 2026-11-01T00:00:00+00:00: orders; got"),
+        (["orders", "--target-topic", "cpoy"], "--target-topic must be one of the recorded copies of 'orders': copy; "),
+        (["orders", "--target-topic", "cpoy", "--window", "orders:0:0:5"], "Did you mean 'copy'?"),
+        (["orders", "--source", "broker-2:9092"], "--source must be one of the recorded copies of 'orders': "),
+        (["orders", "--target", "elsewhere:9092"], "broker-2:9092, two; got 'elsewhere:9092'"),
+        (
+            ["orders", "--since", "2126-11-01"],
+            "--since must not lie in the future; got 2126-11-01T00:00:00+00:00. It is ",
+        ),
+        (["orders", "--since", "2026-11-02", "--until", "2026-11-01"], "--since must be before --until"),
+    ],
+)
+def test_what_nothing_matches_is_an_error(
+    api: Api, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    api.events = [event(1, "orders:0:0:10")]
+
+    assert coverage.main(arguments) == 2
+
+    assert said in capsys.readouterr().err
 
 
 def test_all_pages_are_read(api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,15 +250,16 @@ def test_a_task_that_ends_while_the_command_reads_is_no_gap(api: Api) -> None:
 
 
 def test_a_task_that_was_cleared_goes_on(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has no state until it is scheduled; its entry is of the failure before. Without events nothing is claimed."""
-    assert coverage.main(["orders"]) == 0
-    assert "Airflow has recorded no copy of this topic." in capsys.readouterr().out
+    """It has no state until it is scheduled; its entry is of the failure before. What nobody has copied is missing."""
+    assert coverage.main(["orders"]) == 2
+    assert "has read: none; got 'orders'" in capsys.readouterr().err
     assert coverage.main(["orders", "--window", "orders:0:0:5"]) == 1
+    assert "orders -> (no target is known): 0 runs" in capsys.readouterr().out
     api.tasks = [instance("copy", "failed") | {"state": None}]
     api.states = {"copy": [stored(state="partial", planned_ranges=["orders:0:0:5"])]}
 
-    assert coverage.main(["orders"]) == 0
-    assert "> running" in capsys.readouterr().out
+    assert coverage.main(["orders"]) == 4
+    assert "> unfinished" in capsys.readouterr().out
 
 
 def test_a_time_limits_what_is_asked_for(api: Api) -> None:

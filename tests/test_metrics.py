@@ -16,10 +16,12 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DataLossError
+from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.metrics import FAILURES, METRICS, count_copy, count_retry, send
 from airflow_provider_kafka_spark.triggers.watcher_health import WatcherHealth, watcher_name
 from tests.airflow_fakes import AssetStateStore, task_context
+from tests.core.test_ledger import entry
 from tests.statsd_server import StatsdServer
 from tests.triggers.conftest import run, until
 from tests.triggers.triggerer import Triggerer
@@ -54,6 +56,14 @@ def test_a_copy_is_counted(statsd: StatsdServer) -> None:
         f"airflow.kafka_spark.duration,{tags}:2500.000000|ms",
         f"airflow.kafka_spark.records_behind,{tags}:7|g",
     ]
+
+
+def test_what_is_missing_is_a_gauge_of_each_pair_of_topics(statsd: StatsdServer) -> None:
+    """The command sends it too."""
+    uncovered([entry("a", "orders:0:0:10", "orders:0:15:20")], "orders")
+
+    tags = "source=broker-1_9092,topic=orders,target=broker-2_9092,target_topic=copy"
+    assert statsd.received() == [f"airflow.kafka_spark.offsets_missing,{tags}:5|g"]
 
 
 @pytest.mark.parametrize("error", [DataLossError("gone"), BrokerUnavailableError("later")])

@@ -169,13 +169,13 @@ class Selection:
                 raise UnknownTopicError(
                     f"topic_pattern {self.pattern!r} matches none of the cluster's {len(existing)} topics. It must "
                     "match the whole name: 'orders' does not match 'orders-eu', 'orders.*' "
-                    f"does.{_did_you_mean(self.pattern, existing)}"
+                    f"does.{did_you_mean(self.pattern, existing)}"
                 )
             return tuple(sorted(matched))
         wanted = self.topics if self.topics is not None else list(self.assign or {})
         for name in wanted:
             if name not in existing:
-                raise UnknownTopicError(f"The topic {name!r} does not exist.{_did_you_mean(name, existing)}")
+                raise UnknownTopicError(f"The topic {name!r} does not exist.{did_you_mean(name, existing)}")
         return tuple(sorted(wanted))
 
     def matching(self, existing: Collection[str]) -> frozenset[str]:
@@ -202,7 +202,8 @@ class Selection:
         return tuple(sorted(chosen))
 
 
-def _did_you_mean(name: str, existing: Collection[str]) -> str:
+def did_you_mean(name: str, existing: Collection[str]) -> str:
+    """The end of a message about a name that does not exist; empty if nothing is like it."""
     if len(existing) > _MAX_COMPARED:
         return ""
     close = difflib.get_close_matches(name, existing, n=3)

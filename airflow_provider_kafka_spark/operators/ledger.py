@@ -13,15 +13,8 @@ from airflow_provider_kafka_spark.clients.committed_progress import delivered_by
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.ledger import (
-    ENTRY_VERSION,
-    STATE_KEY,
-    Coverage,
-    Delivery,
-    EntryState,
-    coverage,
-    picture,
-)
+from airflow_provider_kafka_spark.core.ledger import Coverage, coverage, picture
+from airflow_provider_kafka_spark.core.ledger_entry import ENTRY_VERSION, STATE_KEY, Delivery, EntryState
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import Transform
@@ -118,7 +111,7 @@ class TaskLedger:
             self._save(entry)
             delivery = Delivery.parse(entry, is_active=False)
             if known and delivery is not None:
-                names = {Coverage.COVERED: "delivered", Coverage.UNFINISHED: "for a retry, or a clear"}
+                names = {Coverage.COVERED: "delivered", Coverage.FAILED: "for a retry, or a clear"}
                 log.info("What the run has delivered:\n%s", picture(coverage([delivery]), names=names))
         except Exception as error:  # noqa: BLE001 - whatever it was
             log.warning("The ledger has no entry of this failure: %r", error)

@@ -11,7 +11,14 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from airflow_provider_kafka_spark.core.errors import AirflowApiError, InvalidInputError
-from airflow_provider_kafka_spark.core.ledger import ASSET_NAME, STATE_KEY, Delivery, TaskRun, entries_in
+from airflow_provider_kafka_spark.core.ledger_entry import (
+    ASSET_NAME,
+    STATE_KEY,
+    Delivery,
+    TaskRun,
+    deliveries_of_event,
+    is_by_api,
+)
 from airflow_provider_kafka_spark.core.shown_text import one_line, shown
 
 #: Of the copying operators, by which their task instances are found.
@@ -41,19 +48,38 @@ MAX_TASKS = 2_000
 MAX_FUNCTIONS = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Recorded:
     """What Airflow has recorded.
 
     :param deliveries: in the order of their time.
-    :param skipped: asset events that are no entries: of other makers, such as Airflow's API, or of versions that are
-        not read.
+    :param skipped: entries that were not read: of another version, or malformed.
+    :param not_by_a_task: events that no task has made, such as by Airflow's API. They say nothing.
     :param cut: what there was too much of, as text.
     """
 
-    deliveries: list[Delivery]
+    deliveries: list[Delivery] = field(default_factory=list)
     skipped: int = 0
+    not_by_a_task: int = 0
     cut: list[str] = field(default_factory=list)
+
+    def add_event(self, event: Mapping[str, Any]) -> None:
+        """Add an asset event, as the API gives it. One without an extra is of a function that copied nothing."""
+        by, extra = _by_event(event), event.get("extra")
+        if not by.task_id or is_by_api(extra):
+            self.not_by_a_task += 1
+            return
+        found, skipped = deliveries_of_event(extra, by, _time(event.get("timestamp")))
+        self.deliveries += found
+        self.skipped += skipped
+
+    def add_task(self, by: TaskRun, rows: Iterable[Mapping[str, Any]], *, is_active: bool) -> None:
+        """Add what the state of a task instance has of its operators, as the API gives it."""
+        for row in rows:
+            if str(row.get("key")).partition("/")[0] == STATE_KEY:
+                found = Delivery.parse(row.get("value"), by, _time(row.get("updated_at")), is_active=is_active)
+                self.deliveries += [] if found is None else [found]
+                self.skipped += found is None
 
 
 class LedgerApi:
@@ -99,16 +125,18 @@ class LedgerApi:
         # Such a part of an address is left out on the way.
         unread = [by for by in tasks if "." in (by.dag_id, by.run_id, by.task_id)]
         cut_tasks += [f"what {one_line(str(by))} left cannot be read" for by in unread]
-        entries = [self._entries(by, is_active=is_active) for by, is_active in tasks.items() if by not in unread]
+        found = Recorded(cut=[*cut, *cut_tasks])
+        for by, is_active in tasks.items():
+            if by not in unread:
+                found.add_task(by, self._rows(by), is_active=is_active)
         # A task may have ended since its events were read. Clocks may differ.
         if until is None or until > recent:
             events += self._events(max(since or recent, recent), until)[0]
-        found = {event.get("id") or f"{number} without an id": event for number, event in enumerate(events)}
-        # Without an extra it is of a function that called no operator, or none that had something to copy.
-        of_events = [_of_event(event) for event in found.values() if event.get("extra")]
-        known = [delivery for deliveries in (*of_events, *entries) for delivery in deliveries]
-        known.sort(key=lambda d: d.at.timestamp() if d.at else 0.0)
-        return Recorded(known, of_events.count([]), [*cut, *cut_tasks])
+        by_id = {event.get("id") or f"{number} without an id": event for number, event in enumerate(events)}
+        for event in by_id.values():
+            found.add_event(event)
+        found.deliveries.sort(key=lambda d: d.at.timestamp() if d.at else 0.0)
+        return found
 
     def _events(self, since: datetime | None, until: datetime | None) -> tuple[list[Mapping[str, Any]], list[str]]:
         """Those of the ledger's asset, by its name: an event that arrives meanwhile is on the last page."""
@@ -134,21 +162,15 @@ class LedgerApi:
         for dag, only in searches:
             path = f"/api/v2/dags/{dag}/dagRuns/~/taskInstances"
             tasks, cut_here = self._pages(path, "task_instances", [*query, *only], MAX_TASKS, "task instances")
-            found |= {_by(t, "dag_id", "dag_run_id", "task_id", "map_index"): _is_active(t) for t in tasks}
+            found |= {_by(t, "dag_id", "dag_run_id", "task_id", "map_index"): is_active(t) for t in tasks}
             cut += cut_here
         return found, cut
 
-    def _entries(self, by: TaskRun, *, is_active: bool) -> list[Delivery]:
-        """Of the operators of one task instance."""
+    def _rows(self, by: TaskRun) -> list[Mapping[str, Any]]:
+        """Of the state of one task instance."""
         names = (quote(name, safe="") for name in (by.dag_id, by.run_id, by.task_id))
         path = "/api/v2/dags/{}/dagRuns/{}/taskInstances/{}".format(*names) + _STATE
-        found, _ = self._pages(path, "task_state_store", [("map_index", str(by.map_index))], _PAGE, "")
-        deliveries = [
-            Delivery.parse(item.get("value"), by, _time(item.get("updated_at")), is_active=is_active)
-            for item in found
-            if str(item.get("key")).partition("/")[0] == STATE_KEY
-        ]
-        return [delivery for delivery in deliveries if delivery is not None]
+        return self._pages(path, "task_state_store", [("map_index", str(by.map_index))], _PAGE, "")[0]
 
     def _pages(
         self, path: str, key: str, query: list[tuple[str, str]], most: int, what: str
@@ -206,15 +228,7 @@ def _by_event(event: Mapping[str, Any]) -> TaskRun:
     return _by(event, "source_dag_id", "source_run_id", "source_task_id", "source_map_index")
 
 
-def _of_event(event: Mapping[str, Any]) -> list[Delivery]:
-    by, at = _by_event(event), _time(event.get("timestamp"))
-    if not by.task_id:
-        return []
-    found = (Delivery.parse(entry, by, at) for entry in entries_in(event.get("extra")))
-    return [delivery for delivery in found if delivery is not None]
-
-
-def _is_active(task: Mapping[str, Any]) -> bool:
+def is_active(task: Mapping[str, Any]) -> bool:
     return (task.get("state") or "no_status") in _GOES_ON
 
 

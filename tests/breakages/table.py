@@ -119,10 +119,10 @@ BREAKAGES = (
     Breakage(
         "recreated-target-covered",
         "What went to a target that was deleted and recreated is not covered.",
-        "airflow_provider_kafka_spark/core/ledger.py",
-        "return replace(self, ranges=OffsetRanges()) if gone else self",
-        "return replace(self, ranges=OffsetRanges()) if not gone and gone else self",
-        ["tests/core/test_ledger.py::test_what_went_to_a_target_that_was_recreated_is_no_longer_covered"],
+        "airflow_provider_kafka_spark/core/ledger_pairs.py",
+        "return now is None or _is_another(delivery.target_ids.get(target[1]), now)",
+        "return now is None and _is_another(delivery.target_ids.get(target[1]), now)",
+        ["tests/core/test_ledger_pairs.py::test_what_the_ledger_says_is_what_source_and_targets_have"],
     ),
     Breakage(
         "segments-of-a-recreated-target-taken",
@@ -290,7 +290,7 @@ BREAKAGES = (
     Breakage(
         "foreign-event-counted",
         "An asset event that somebody made through Airflow's API is no delivery.",
-        "airflow_provider_kafka_spark/core/ledger.py",
+        "airflow_provider_kafka_spark/core/ledger_entry.py",
         "if is_by_api(extra):",
         "if is_by_api(extra) and MORE in extra:",
         ["tests/operators/test_asset_events.py::test_what_no_task_has_announced_is_not_covered"],
@@ -776,9 +776,9 @@ BREAKAGES = (
         "flag-not-parsed",
         "`coverage --target-topic` counts copies to this topic only.",
         "airflow_provider_kafka_spark/coverage.py",
-        "target_topic=options.target_topic,",
-        "target_topic=None,",
-        ["tests/test_coverage_command.py::test_a_target_topic_is_the_only_one_that_counts"],
+        "choice = Choice(topic, source, target, options.target_topic, is_option=True)",
+        "choice = Choice(topic, source, target, is_option=True)",
+        ["tests/test_coverage_command.py::test_each_pair_is_judged_by_itself"],
     ),
     Breakage(
         "prepare-fails-with-code-0",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from itertools import pairwise
 from typing import Any
 
@@ -10,19 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.errors import InvalidInputError
-from airflow_provider_kafka_spark.core.ledger import (
-    Coverage,
-    Delivery,
-    EntryState,
-    Stretch,
-    TaskRun,
-    coverage,
-    picture,
-    plan_picture,
-    select,
-    uncovered,
-)
+from airflow_provider_kafka_spark.core import ledger_entry
+from airflow_provider_kafka_spark.core.ledger import Coverage, Stretch, coverage, picture, plan_picture, uncovered
+from airflow_provider_kafka_spark.core.ledger_entry import Delivery, EntryState, TaskRun
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 
 WINDOW = OffsetRange("orders", 0, 0, 40)
@@ -60,41 +49,16 @@ def kinds(stretches: list[Stretch]) -> list[str]:
     ]
 
 
-def test_windows_that_touch_cover_all_and_the_hole_between_them_is_a_gap() -> None:
-    deliveries = [delivery("a", "orders:0:0:10"), delivery("b", "orders:0:10:20"), delivery("c", "orders:0:30:40")]
-
-    found = coverage(deliveries)
-
-    assert kinds(found) == ["0:0-10 covered", "0:10-20 covered", "0:20-30 gap", "0:30-40 covered"]
-    assert uncovered(found).format() == ["orders:0:20:30"]
-    assert found[0].by == (deliveries[0],)
-
-
-def test_a_window_shows_gaps_before_and_after_and_in_partitions_of_which_nothing_is_known() -> None:
+def test_of_a_window_all_is_missing_that_no_run_names() -> None:
     found = coverage([delivery("a", "orders:0:10:20")], [WINDOW, OffsetRange("orders", 3, 5, 6)])
 
-    assert kinds(found) == ["0:0-10 gap", "0:10-20 covered", "0:20-40 gap", "3:5-6 gap"]
+    assert kinds(found) == ["0:0-10 missing", "0:10-20 covered", "0:20-40 missing", "3:5-6 missing"]
     assert uncovered(found).format() == ["orders:0:0:10", "orders:0:20:40", "orders:3:5:6"]
-
-
-def test_two_runs_double_what_both_delivered_to_the_same_topic_only() -> None:
-    """A clear has the run's own id, and another topic of the target is another copy."""
-    first = delivery("a", "orders:0:0:10")
-    others = [
-        delivery("a", "orders:0:0:10"),
-        delivery("b", "orders:0:5:15"),
-        delivery("c", "orders:0:0:3", target_topics=["other"]),
-        delivery("d", "orders:0:0:3", target_cluster_id="three"),
-    ]
-
-    assert kinds(coverage([first, others[0]])) == ["0:0-10 covered"]
-    assert kinds(coverage([first, others[1]])) == ["0:0-5 covered", "0:5-10 doubled", "0:10-15 covered"]
-    assert {s.coverage for s in coverage([first, others[2], others[3]])} == {Coverage.COVERED}
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(0, 12)), max_size=3)
 ENDS = st.tuples(st.sampled_from(list(EntryState)), st.booleans(), st.booleans())
-DELIVERIES = st.lists(st.tuples(st.sampled_from("abc"), ENDS, RANGES, RANGES, RANGES))
+DELIVERIES = st.lists(st.tuples(st.sampled_from("abc"), ENDS, RANGES, RANGES, RANGES, RANGES))
 
 
 @given(DELIVERIES)
@@ -113,8 +77,9 @@ def test_each_offset_has_the_coverage_that_its_entries_say(drawn: list[Any]) -> 
             filtered=filtered,
             planned_ranges=ranges(planned),
             missing_ranges=ranges(gone),
+            empty_ranges=ranges(empty),
         )
-        for run, (state, is_active, filtered), done, planned, gone in drawn
+        for run, (state, is_active, filtered), done, planned, gone, empty in drawn
     ]
     window = [WINDOW, OffsetRange("orders", 1, 10, 60)]
 
@@ -131,26 +96,20 @@ def test_each_offset_has_the_coverage_that_its_entries_say(drawn: list[Any]) -> 
 
         whole = {d.run_id for d in deliveries if has(d.ranges) and not d.filtered}
         planned = [d for d in deliveries if has(d.planned)]
-        expected = (
-            Coverage.DOUBLED
-            if len(whole) > 1
-            else Coverage.COVERED
-            if whole or (any(has(d.ranges) for d in deliveries) and all(d.filtered for d in planned))
-            else Coverage.RUNNING
-            if any(d.is_active for d in planned)
-            else Coverage.UNFINISHED
-            if planned
-            else Coverage.LOST
-            if any(has(d.missing) for d in deliveries)
-            else Coverage.GAP
-        )
         claims = {
-            Coverage.RUNNING: [d for d in planned if d.is_active],
-            Coverage.UNFINISHED: planned,
-            Coverage.LOST: [d for d in deliveries if has(d.missing)],
-            Coverage.GAP: [],
+            Coverage.COVERED: [d for d in deliveries if has(d.ranges)],
+            Coverage.EMPTY: [d for d in deliveries if has(d.empty)],
+            Coverage.UNFINISHED: [d for d in planned if d.is_active],
+            Coverage.FAILED: planned,
+            Coverage.LOST: [d for d in deliveries if has(d.lost)],
+            Coverage.MISSING: deliveries,
         }
-        by = claims.get(expected, [d for d in deliveries if has(d.ranges)])
+        # A run with a filter has not delivered what another one was to deliver whole.
+        if not whole and not all(d.filtered for d in planned):
+            del claims[Coverage.COVERED]
+        expected, by = next(((kind, said) for kind, said in claims.items() if said), (Coverage.MISSING, []))
+        by = [] if expected is Coverage.MISSING else by
+        expected = Coverage.DUPLICATED if len(whole) > 1 else expected
         assert stretch.coverage is expected
         assert ([*map(id, stretch.by)], stretch.entries) == ([*map(id, by[:10])], len(by))
         assert stretch.filtered == (expected is Coverage.COVERED and not whole)
@@ -168,97 +127,11 @@ def test_a_stretch_names_ten_of_the_runs_that_have_delivered_it_and_ends_where_o
     assert (second.offsets.until_offset, second.entries, second.by) == (90, 11, tuple(deliveries[:10]))
 
 
-def test_entries_of_others_and_of_other_versions_are_not_read() -> None:
-    good = entry("a", "orders:0:0:10")
+def test_an_entry_with_more_ranges_than_a_copy_makes_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_entry, "MAX_RANGES", 2)
 
-    assert Delivery.parse(good) is not None
-    for other in (
-        None,
-        {},
-        "orders:0:0:10",
-        {**good, "version": 2},
-        {**good, "state": "done"},
-        {**good, "offset_ranges": "orders:0:0:10"},
-        {**good, "offset_ranges": ["orders:0:9:1"]},
-        {**good, "target_topics": None},
-        {**good, "topic_map": ["orders"]},
-        {**good, "source_topic_ids": 3},
-    ):
-        assert Delivery.parse(other) is None
-
-
-def test_a_topic_that_was_recreated_begins_anew() -> None:
-    old = delivery("a", "orders:0:0:10", at=datetime(2026, 1, 1, tzinfo=timezone.utc))
-    new = delivery(
-        "b", "orders:0:0:4", at=datetime(2026, 1, 2, tzinfo=timezone.utc), source_topic_ids={"orders": "id-2"}
-    )
-    unknown = delivery("c", "orders:0:6:8", source_topic_ids={})
-
-    assert select([new, old, unknown], "orders") == [new, unknown]
-    assert select([new, old], "payments") == []
-
-
-def test_what_went_to_a_target_that_was_recreated_is_no_longer_covered() -> None:
-    """By what a later entry names, or by what the target's cluster has now. What is planned stays planned."""
-    to = [{"target_topic_ids": {"copy": of}, "target_topics": ["copy"]} for of in ("id-1", "id-2")]
-    old, new = delivery("a", "orders:0:0:10", **to[0]), delivery("b", "orders:0:0:4", **to[1])
-    unknown = delivery("c", "orders:0:6:8")
-    retried = delivery("d", "orders:0:10:12", **to[0], state="partial", planned_ranges=["orders:0:10:20"])
-
-    assert select([old, new, unknown], "orders") == [new, unknown]
-    assert select([old, unknown], "orders") == [old, unknown]
-    assert select([old, unknown], "orders", target_ids={"copy": "id-2"}) == [unknown]
-    assert select([old, unknown], "orders", target_ids={"copy": None}) == []
-    assert kinds(coverage(select([retried, new], "orders"))) == ["0:0-4 covered", "0:4-10 gap", "0:10-20 running"]
-
-
-def test_of_several_targets_each_must_still_be_there_that_counts() -> None:
-    """Nobody knows in which of them a record is."""
-    ids = {"target_topics": ["eu", "us"], "target_topic_ids": {"eu": "id-1", "us": "id-1"}}
-    both = delivery("a", "orders:0:0:10", **ids)
-    now = {"us": "id-2"}
-
-    assert select([both], "orders", target_ids=now) == []
-    assert select([both], "orders", target_ids=now, target_topic="eu") == [both]
-    mapped = delivery("a", "orders:0:0:10", **ids, topic_map={"orders": "eu", "payments": "us"})
-    assert select([mapped], "orders", target_ids=now) == [mapped]
-
-
-def test_servers_of_one_cluster_are_one_source_and_clusters_are_not_mixed() -> None:
-    one = delivery("a", "orders:0:0:10")
-    same = delivery("b", "orders:0:10:20", source="broker-9:9092")
-    other = delivery("c", "orders:0:20:30", source="elsewhere:9092", source_cluster_id="three")
-
-    assert select([one, same, other], "orders", source="broker-1:9092") == [one, same]
-    assert select([one, same, other], "orders", source="three") == [other]
-    assert select([one, same], "orders", target_topic="copy") == [one, same]
-    assert select([one, same], "orders", target_topic="other") == []
-    with pytest.raises(InvalidInputError, match="several clusters"):
-        select([one, other], "orders")
-
-
-def test_copies_to_several_clusters_are_not_mixed() -> None:
-    """One would hide what another lacks."""
-    one = delivery("a", "orders:0:0:10")
-    other = delivery("b", "orders:0:10:20", target="elsewhere:9092", target_cluster_id="three")
-    same = delivery("c", "orders:0:20:30", target="broker-8:9092")
-    gone = delivery("d", "orders:0:30:40", target="", target_cluster_id="")
-
-    with pytest.raises(InvalidInputError, match="target must be given"):
-        select([one, other], "orders")
-    assert select([one, other, same], "orders", target="broker-2:9092") == [one, same]
-    assert select([one, other, same], "orders", target="three") == [other]
-    assert select([one, same, gone], "orders") == [one, same, gone]
-
-
-def test_each_topic_of_a_map_went_to_its_own_target() -> None:
-    to = {"topic_map": {"orders": "orders_v2", "payments": "payments_v2"}}
-    both = delivery("a", "orders:0:0:10", "payments:0:0:10", target_topics=["orders_v2", "payments_v2"], **to)
-    again = delivery("b", "orders:0:0:10", target_topics=["payments_v2"])
-
-    assert kinds(coverage(select([both], "orders", target_topic="orders_v2"))) == ["0:0-10 covered"]
-    assert select([both], "orders", target_topic="payments_v2") == []
-    assert kinds(coverage(select([both, again], "orders"))) == ["0:0-10 covered"]
+    assert Delivery.parse(entry("a", "orders:0:0:1", "orders:0:2:3")) is not None
+    assert Delivery.parse(entry("a", "orders:0:0:1", "orders:0:2:3", "orders:1:0:1")) is None
 
 
 def test_the_picture_shows_the_smallest_gap() -> None:
@@ -267,10 +140,10 @@ def test_the_picture_shows_the_smallest_gap() -> None:
     assert picture(found, 10).splitlines() == [
         "orders[0]   0 |####.#####| 2,000",
         "orders[10]  7 |##########| 8",
-        "# covered, . gap",
+        "# covered, . missing",
     ]
     assert picture([]) == ""
-    assert picture(found, 10, most=1).splitlines()[1:] == ["and 1 more partitions", "# covered, . gap"]
+    assert picture(found, 10, most=1).splitlines()[1:] == ["and 1 more partitions", "# covered, . missing"]
 
 
 def test_the_picture_of_a_plan_shows_where_it_lies_in_the_topic() -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import random
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import airflow_provider_kafka_spark.coverage_page
-from airflow_provider_kafka_spark.core.ledger import Coverage, Delivery, coverage, select
 from airflow_provider_kafka_spark.state.ledger_api import _ENDED_BADLY, _GOES_ON, OPERATORS
 from tests.chromium import Chromium
 from tests.coverage_page.runs import event, ledger, task
@@ -179,50 +176,6 @@ def test_a_topic_chooses_targets_and_keeps_what_may_be_one(engine: Chromium) -> 
     found = _run(engine, body, [event(extra) for extra in extras])
 
     assert found == [["a", ["YY"]], ["c", []]]
-
-
-def test_the_page_says_what_the_command_says(engine: Chromium) -> None:
-    """300 drawn sets of entries, against the coverage that the command computes."""
-    drawn = random.Random(22)
-    cases = [[_drawn_task(drawn, number) for number in range(drawn.randint(1, 8))] for _ in range(300)]
-    body = (
-        "return a.map((c) => m.buildPairs(c.flatMap(({store, ...t}) => m.entriesOfTask(t,"
-        "Object.entries(store).map(([key, value]) => ({key, value}))).entries)).pairs.map((p) =>"
-        "p.lanes.flatMap((l) => l.segments.map((s) => [l.partition, Number(s.from), Number(s.until), s.state]))))"
-    )
-    names = {Coverage.DOUBLED: "twice", Coverage.UNFINISHED: "failed"}
-
-    for case, pairs in zip(cases, _run(engine, body, cases), strict=True):
-        found = [_delivery(each) for each in case]
-        stretches = [(s.offsets, names.get(s.coverage, s.coverage.value)) for s in coverage(select(found, "orders"))]
-        expected = [[r.partition, r.from_offset, r.until_offset, state] for r, state in stretches]
-        assert (pairs[0] if pairs else []) == expected
-
-
-def _drawn_task(drawn: random.Random, number: int) -> dict[str, Any]:
-    def some(share: float) -> list[str]:
-        if drawn.random() > share:
-            return []
-        start = drawn.randrange(20)
-        return [f"orders:{drawn.randrange(2)}:{start}:{start + drawn.randint(0, 12)}" for _ in range(2)]
-
-    state = drawn.choice(["running", "partial", "complete"])
-    entry = ledger(drawn.choice("abc"), some(0.7), missing_ranges=some(0.3), planned_ranges=some(0.6), state=state)
-    entry |= {"source": drawn.choice(["one:9092", "two:9092"]), "source_cluster_id": "same", "target_cluster_id": ""}
-    entry |= {"filtered": drawn.random() < 0.3}
-    entry["source_topic_ids"] = {"orders": "old" if drawn.random() < 0.1 else "new"} if drawn.random() < 0.8 else {}
-    going_on = drawn.choice([None, "running", "up_for_retry", "deferred"])
-    instance = task("run", drawn.choice([going_on, "failed", "upstream_failed"]), {"ledger": entry}, hours_ago=number)
-    return {**instance, "start_date": instance["started_at"]}
-
-
-def _delivery(drawn: dict[str, Any]) -> Delivery:
-    at = datetime.fromisoformat(drawn["started_at"])
-    found = Delivery.parse(
-        drawn["store"]["ledger"], at=at, is_active=drawn["state"] not in ("failed", "upstream_failed")
-    )
-    assert found is not None
-    return found
 
 
 def test_each_topic_of_a_map_is_drawn_with_its_own_target(engine: Chromium) -> None:

@@ -168,7 +168,7 @@ def test_of_many_targets_by_an_expression_only_the_ledger_has_the_offsets_of_the
     assert (own["sources_in"], own["target_topic_ids"]) == (COPIES.name, {"eu": "id of eu"})
     assert announced_ranges([own]) == [EU]
     assert found[COPIES.name] == many
-    assert uncovered([found[COPIES.name]], "orders", window=["orders:0:100:200"]) == []
+    assert uncovered([found[COPIES.name]], "orders", target_topic="eu", window=["orders:0:100:200"]) == []
     with pytest.raises(InvalidInputError, match=r"inlet_events\[COPIES\]; got one of the topic \['eu'\]"):
         uncovered([own], "orders", window=["orders:0:100:200"])
 
@@ -210,7 +210,7 @@ def test_a_function_has_the_entries_of_all_operators_that_it_calls() -> None:
     again = {**OF_EU, "run_id": "2" * 16}
     assert found[IN_EU.name] == {**OF_EU, "more": [again]}
     assert announced_ranges([found[IN_EU.name]]) == [EU]
-    assert uncovered([found[COPIES.name]], "orders", window=["orders:0:90:210"]) == [
+    assert uncovered([found[COPIES.name]], "orders", target_topic="eu", window=["orders:0:90:210"]) == [
         {"topic": "orders", "partition": 0, "from_offset": 90, "until_offset": 100, "topic_id": "id-1"},
         {"topic": "orders", "partition": 0, "from_offset": 200, "until_offset": 210, "topic_id": "id-1"},
     ]
@@ -223,7 +223,26 @@ def test_what_no_task_has_announced_is_not_covered() -> None:
     by_task = SimpleNamespace(extra=ENTRY, source_task_id="copy")
 
     assert uncovered([by_api, nobody], "orders", window=whole) == whole
-    assert uncovered([by_api, nobody, by_task], "orders", window=whole) == []
+    assert uncovered([by_api, nobody, by_task], "orders", target_topic="eu", window=whole) == []
+
+
+def test_what_is_missing_is_said_of_one_pair_of_topics() -> None:
+    """A topic that no event names is an error, and not complete."""
+    other = {**ENTRY, "target_topics": ["us"], "offset_ranges": ["orders:0:150:200"]}
+    whole = {"window": ["orders:0:100:200"]}
+
+    assert uncovered([other, OF_EU], "orders", target_topic="eu", **whole) == []
+    (missing,) = uncovered([other, OF_EU], "orders", target_topic="us", **whole)
+    assert (missing["from_offset"], missing["until_offset"]) == (100, 150)
+    for arguments, said in (
+        ({"topic": "orders"}, "target_topic must be given where copies of 'orders' are several pairs"),
+        ({"topic": "orders", "target_topic": "use", **whole}, "eu, us; got 'use'. Did you mean 'us'"),
+        ({"topic": "ordres"}, "topic must be one that a recorded copy has read: orders; got 'ordres'"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            uncovered([other, OF_EU], **arguments)
+    with pytest.raises(InvalidInputError, match="has read: none"):
+        uncovered([], "orders")
 
 
 def test_a_function_without_the_ledger_announces_nothing() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset, BaseHook
 
-from airflow_provider_kafka_spark.core.ledger import STATE_KEY, Delivery, coverage
+from airflow_provider_kafka_spark.core.ledger import coverage
+from airflow_provider_kafka_spark.core.ledger_entry import STATE_KEY, Delivery
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.operators.asset_events import COPIES

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
-from airflow_provider_kafka_spark.core.ledger import STATE_KEY
+from airflow_provider_kafka_spark.core.ledger_entry import STATE_KEY
 from airflow_provider_kafka_spark.core.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator

@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics, offsets_in
-from airflow_provider_kafka_spark.core.ledger import entries_in
+from airflow_provider_kafka_spark.core.ledger_entry import entries_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 STATE_VERSION = 1
