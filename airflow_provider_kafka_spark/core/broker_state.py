@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +83,12 @@ class ClusterState:
                 "correct the name."
             )
         return state
+
+    def all_partitions(self) -> Iterator[tuple[TopicPartition, PartitionState]]:
+        """Of all topics that were asked for."""
+        for name, topic in self.topics.items():
+            for number, state in topic.partitions.items():
+                yield TopicPartition(name, number), state
 
     def partition(self, topic_partition: TopicPartition) -> PartitionState:
         """:raises UnknownTopicError: if the cluster has no such partition."""

@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.known_topics import recreated
+from airflow_provider_kafka_spark.core.log_look import LogLook
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import JobRequest, Pace, StreamRequest, Transform
@@ -99,6 +100,7 @@ class PlannedCopy:
     :param path: how records are read, in one sentence, see ``core.batch_path``.
     :param client_id: by which brokers know the job's clients, for quotas and logs.
     :param stream: the additional fields for a stream; None for a bounded copy.
+    :param look: what the logs had when this try planned; None if it did not look.
     """
 
     run_id: str
@@ -124,6 +126,7 @@ class PlannedCopy:
     title: str = ""
     path: str = ""
     stream: StreamRequest | None = None
+    look: LogLook | None = None
 
     @property
     def delivery_parts(self) -> dict[str, str]:

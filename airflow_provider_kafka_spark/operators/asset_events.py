@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 #: a thousand topics would have a thousand times all of them.
 _MOST_TARGETS_WITH_SOURCES = 10
 
+#: Keys that the event of a topic does not have: they are of all topics, and no DAG is scheduled by them.
+_OF_THE_LEDGER = ("log", "empty_ranges")
+
 #: The ledger. Every copy has it among its outlets, so Airflow makes it when it parses a DAG, and no task does.
 COPIES = Asset(ASSET_NAME, uri="x-kafka-spark://copies")
 
@@ -137,7 +140,8 @@ def parts_by_topic(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
         "segments": _grouped(entry.get("segments", ()), lambda s: s["target_topic"]),
     }
     topic_map, ids = entry.get("topic_map", {}), entry.get("source_topic_ids", {})
-    target_ids, of_all = entry.get("target_topic_ids"), dict(entry)
+    target_ids = entry.get("target_topic_ids")
+    of_all = {name: value for name, value in entry.items() if name not in _OF_THE_LEDGER}
     if topic_map:
         parts |= {
             name: _grouped(entry.get(name, ()), lambda text: topic_map.get(text.rsplit(":", 3)[0]))

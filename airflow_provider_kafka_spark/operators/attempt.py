@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
+from airflow_provider_kafka_spark.clients.empty_offsets import empty_beginnings
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
 from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
+from airflow_provider_kafka_spark.core.log_look import holes_after
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.protocol import Pace
+from airflow_provider_kafka_spark.core.resolve import ReadRules
 from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+#: Of each partition, how many stretches beside a plan are looked at: each takes one request.
+_MOST_HOLES = 100
 
 
 @contextmanager
@@ -67,6 +74,22 @@ class Attempt:
     def target_state(self) -> ClusterState:
         """The target's cluster, for all that is planned."""
         return self.sink.state(self.parameters.known_targets, operation="WRITE")
+
+    def empty_after(self, plan: ReplayPlan, source: ClusterState, rules: ReadRules) -> OffsetRanges:
+        """Offsets without a record between the planned ranges and after them: between ranges that were announced one by
+        one are markers of transactions, which nobody announces.
+
+        :param source: at planning time.
+        """
+        if plan.is_empty:
+            return OffsetRanges()
+        ends = {p: rules.end_of(source.partition(p)) for p in plan.ranges.topic_partitions}
+        holes = holes_after(plan.ranges, ends, _MOST_HOLES)
+        try:
+            return empty_beginnings(self.source, holes, ends, read_committed=rules.read_committed)
+        except KafkaSparkError as error:
+            self.source.log.warning("The ledger does not say which offsets beside the plan have no record: %s", error)
+            return OffsetRanges()
 
     def check_target(self, target: ClusterState, *, reads_back: bool) -> None:
         """Check that the login may write to the target; the topics of ``target_topic_expr`` are known only to the job.

@@ -35,6 +35,7 @@ from airflow_provider_kafka_spark.core.errors import (
     OptionError,
 )
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.log_look import LogLook
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY
@@ -167,6 +168,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             else:
                 stream_plan = job.stream_plan
                 planned = self._planned_copy(attempt, stream_plan, job.plan, job.stream, job.run_id)
+            ledger.looked(planned)
             if self.plan_only and job is None:
                 return self._done_planning(
                     planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
@@ -286,7 +288,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         if checkpoint is not None and stream_plan.uncommitted_batch is not None:
             # The records of the batch have the id of the stream that began it.
             batch, manifest = checkpoint.uncommitted, checkpoint.manifest or manifest
-        return stream_plan, self._planned_copy(attempt, stream_plan, plan, stream, manifest.stream_id, batch)
+        planned = self._planned_copy(attempt, stream_plan, plan, stream, manifest.stream_id, batch)
+        return stream_plan, replace(planned, look=LogLook.of(cluster, target, rules, OffsetRanges()))
 
     def _planned_copy(
         self,

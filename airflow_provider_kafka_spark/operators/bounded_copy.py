@@ -40,6 +40,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.ledger import plan_picture
+from airflow_provider_kafka_spark.core.log_look import LogLook
 from airflow_provider_kafka_spark.core.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import (
@@ -96,6 +97,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """
 
+    #: The author, and no question to a broker, says which offsets are read.
+    _has_given_ranges: ClassVar[bool] = False
     _declared: ClassVar[Sequence[Declared]] = (*COMMON, *BOUNDED)
     template_fields: Sequence[str] = (*names(BOUNDED), *KafkaToKafkaOperator.template_fields)
     template_fields_renderers = renderers(_declared)
@@ -161,6 +164,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         earlier = None
         with self._attempt(context, parameters, spark) as attempt:
             state, planned = self._plan(attempt, store, state)
+            ledger.looked(planned)
             if self.plan_only:
                 return sealed_plan(self._done_planning(planned, self._result_of_plan(attempt, planned)), context["ti"])
             if planned.plan.is_empty:
@@ -330,7 +334,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             transform = self._transform(attempt.parameters)
         else:
             transform = attempt.parameters.transform(*approved.origin.window)
-        resolved, target, cuts = self._resolved_plan(attempt, state, rules)
+        resolved, source, target, cuts = self._resolved_plan(attempt, state, rules)
         transform = transform.of_topics({r.topic for r in resolved.ranges})
         state, plan = store.for_plan(state, resolved, transform, cuts)
         state = replace(state, instance=state.instance or self._instance(attempt.context, state.item))
@@ -342,6 +346,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self._log_pace(plan)
         path = self._path(attempt.parameters, transform, target, plan)
         attempt.check_pace(self._pace(), target)
+        looks_beside = self._has_given_ranges and not self.plan_only
+        empty = attempt.empty_after(plan, source, rules) if looks_beside else OffsetRanges()
         is_rerun = state.earlier is not None and state.plan is None
         # A try without a stored state may adopt a run, and is the first one that is known to look.
         if is_rerun or state.submitted_at_ms is None:
@@ -368,13 +374,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             client_id=self._client_id(attempt.context),
             title=self._title(attempt.context),
             audit_from=_audit_from(target, state, plan),
+            look=LogLook.of(source, target, rules, empty),
         )
 
     def _resolved_plan(
         self, attempt: Attempt, state: RunState, rules: ReadRules
-    ) -> tuple[ReplayPlan, ClusterState, dict[TopicPartition, int]]:
-        """The plan of an earlier try while it is valid, or else a new one; the target's cluster; and where the source's
-        logs were cut that had reached further.
+    ) -> tuple[ReplayPlan, ClusterState, ClusterState, dict[TopicPartition, int]]:
+        """The plan of an earlier try while it is valid, or else a new one; the clusters of source and target; and where
+        the source's logs were cut that had reached further.
         """
         earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
         if earlier is not None:
@@ -385,7 +392,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if not lost and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
                 new = self._new_targets.planned(attempt, earlier.target.routes(earlier.topic_ids), source, target)
-                return earlier, created(attempt, new, target, earlier, plan_only=self.plan_only), cuts
+                return earlier, source, created(attempt, new, target, earlier, plan_only=self.plan_only), cuts
             self.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
         approved = ApprovedPlan.from_records(attempt.parameters.records)
         resolved, cluster = self._resolve(attempt, rules) if approved is None else _resolve_ranges(attempt, rules)
@@ -415,7 +422,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         elif state.copies_again:
             warnings.append(_COPIES_AGAIN)
         plan = replace(plan, missing=(*plan.missing, *lost), warnings=tuple(warnings))
-        return plan, target, attempt.source.cuts(state.reached, cluster)
+        return plan, cluster, target, attempt.source.cuts(state.reached, cluster)
 
     def _log_picture(self, plan: ReplayPlan, source: ClusterState) -> None:
         """Say first what will be done, and show where the plan lies in its topics."""

@@ -4,6 +4,7 @@ delivered.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkErro
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.ledger import Coverage, coverage, picture
 from airflow_provider_kafka_spark.core.ledger_entry import ENTRY_VERSION, STATE_KEY, Delivery, EntryState
+from airflow_provider_kafka_spark.core.log_look import LogLook
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.protocol import Transform
@@ -49,8 +51,13 @@ class TaskLedger:
         self._on_save = on_save
         self._store = TaskState(context, task_id)
         self._parameters = parameters
+        self._look: LogLook | None = None
         #: The first bootstrap server of each connection.
         self._servers: dict[str, str] = {}
+
+    def looked(self, planned: PlannedCopy) -> None:
+        """Keep what the logs had for the entries of this try."""
+        self._look = planned.look
 
     @contextmanager
     def running(
@@ -78,15 +85,17 @@ class TaskLedger:
         """The entry of a delivery, for asset events; the task's state has it too."""
         evidence = CopyEvidence.from_dict(result["evidence"])
         ranges = [OffsetRange.parse(r) for r in (*result.get("finished_before", ()), *result["ranges"])]
+        written = [*result.get("written_before", ()), *result["target_ranges"]]
         entry = {
             **self._head(EntryState.COMPLETE, result["run_id"], ranges),
+            **self._logs(OffsetRanges.parse(written, merge_overlaps=True)),
             "records_read": result["records_read"],
             "records_written": result["records_written"],
             "missing_ranges": _texts(map(OffsetRange.parse, result["missing_ranges"])),
             "filtered": evidence.transform.drops_records or evidence.transform.reject_when is not None,
             "target_topics": result["target_topics"],
-            **_topic_map(evidence.transform),
-            "target_ranges": [*result.get("written_before", ()), *result["target_ranges"]],
+            **_routes(evidence.transform),
+            "target_ranges": written,
             **({"segments": result["segments"]} if "segments" in result else {}),
             **({"bytes_written": result["bytes_written"]} if _has_all_bytes(result) else {}),
             "source_cluster_id": evidence.source_cluster_id,
@@ -132,12 +141,13 @@ class TaskLedger:
         plan, transform = planned.plan, planned.transform
         return {
             **self._head(state, planned.run_id, delivered),
+            **self._logs(),
             "planned_ranges": plan.ranges.merge().format(),
             "records_written": 0,
             "missing_ranges": _texts(m.offset_range for m in plan.missing),
             "filtered": transform.drops_records or transform.reject_when is not None,
             "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
-            **_topic_map(transform),
+            **_routes(transform),
             "source_cluster_id": plan.source_cluster_id or "",
             "target_cluster_id": plan.target_cluster_id or "",
             "source_topic_ids": dict(plan.topic_ids),
@@ -157,6 +167,9 @@ class TaskLedger:
             "try_number": getattr(self._context["ti"], "try_number", None),
         }
 
+    def _logs(self, written: OffsetRanges | None = None) -> dict[str, Any]:
+        return {} if self._look is None else self._look.to_entry(written or OffsetRanges())
+
     def _server_of(self, conn_id: str) -> str:
         """The first bootstrap server of a connection, as ``host:port``; empty if the connection is gone."""
         if conn_id not in self._servers:
@@ -173,7 +186,10 @@ class TaskLedger:
             self._on_save(entry)
 
 
-def _topic_map(transform: Transform) -> dict[str, Any]:
+def _routes(transform: Transform) -> dict[str, Any]:
+    """What decides to which target a record goes, if there may be several. An expression is only told from others."""
+    if transform.topic_expr is not None:
+        return {"target_expr": hashlib.sha256(transform.topic_expr.encode()).hexdigest()[:16]}
     return {"topic_map": dict(transform.topic_map)} if transform.topic_map else {}
 
 

@@ -36,6 +36,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
     """
 
     _declared: ClassVar[Sequence[Declared]] = (*BoundedCopyOperator._declared, *REPLAY)
+    _has_given_ranges = True
     template_fields: Sequence[str] = (*names(REPLAY), *BoundedCopyOperator.template_fields)
     template_fields_renderers = renderers(_declared)
 

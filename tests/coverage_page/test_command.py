@@ -21,13 +21,14 @@ def test_it_reads_events_and_the_states_of_tasks(
     assert coverage.main(["calls", "--url", airflow_api.url, "--json"]) == 1
 
     found = json.loads(capsys.readouterr().out)
-    assert [(s["from_offset"], s["until_offset"], s["coverage"]) for s in found["stretches"]] == [
+    (pair,) = found["pairs"]
+    assert [(s["from_offset"], s["until_offset"], s["coverage"]) for s in pair["stretches"]] == [
         (0, 10, "covered"),
-        (10, 30, "unfinished"),
+        (10, 30, "failed"),
     ]
-    assert found["ledger"][found["unfinished"][0]["by"][0]]["dag_run_id"] == "manual__killed"
+    assert pair["ledger"][pair["failed"][0]["by"][0]]["dag_run_id"] == "manual__killed"
     # Two of others, and one of a topic that cannot be. One without an extra is of a function that copied nothing.
-    assert found["skipped_events"] == 3
+    assert found["skipped_entries"] == 3
     # The same function has called another operator.
     assert coverage.main(["others", "--url", airflow_api.url]) == 0
 

@@ -36,6 +36,7 @@ class CopyTask:
 
     :param given: its parameters, as far as a try has no others.
     :param map_index: of a mapped task.
+    :param run_id: of the DAG run.
     :param dag: that has the mapped task.
     :param assets: that Airflow knows.
     """
@@ -53,6 +54,7 @@ class CopyTask:
     map_index: int = -1
     dag: DAG | None = None
     assets: Sequence[Asset] = ()
+    run_id: str = "manual__2026-11-20"
 
     def run(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
         """The next try, as Airflow renders and executes it; a parameter that is None is not given. A replay has two
@@ -69,7 +71,8 @@ class CopyTask:
         self.operator = kind(task_id="task", **given)
         self.operator.render_template_fields({})
         self.tries += 1
-        ti = Try(try_number=self.tries, max_tries=3 + self.clears, map_index=self.map_index)
+        tries = {"try_number": self.tries, "max_tries": 3 + self.clears}
+        ti = Try(**tries, map_index=self.map_index, run_id=self.run_id)
         self.context = task_context(self.store, clear_number=self.clears, ti=ti, dag=self.dag, assets=self.assets)
         return self.operator.execute(self.context)  # type: ignore[no-any-return]
 
