@@ -1,11 +1,13 @@
-"""The addresses that the package index shows. Everything else about the package is in setup.cfg."""
+"""The addresses that the package index shows, and the wheel's example DAGs. All else of the package is in setup.cfg."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 #: The only place to fill in: the public repository on GitHub or GitLab, such as "https://github.com/example/project".
 #: While it is empty, the package index gets no project URLs, and of the README's links into the repository the text.
@@ -36,5 +38,21 @@ def _absolute(link: re.Match[str]) -> str:
     return f"{image}[{text}]({f'{REPOSITORY}/raw/main' if image else _FILES}/{target})"
 
 
+class BuildWithExamples(build_py):
+    """The wheel has the example DAGs, which ``airflow kafka-spark example`` prints. They are no modules to import."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            folder = Path(self.build_lib) / "airflow_provider_kafka_spark/example_dags"
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in sorted(Path(__file__).parent.glob("dags/*.py")):
+                shutil.copy(file, folder)
+
+
 if __name__ == "__main__":
-    setup(long_description=_readme(), project_urls=_project_urls() if REPOSITORY else {})
+    setup(
+        long_description=_readme(),
+        project_urls=_project_urls() if REPOSITORY else {},
+        cmdclass={"build_py": BuildWithExamples},
+    )

@@ -1,6 +1,7 @@
 """``python -m airflow_provider_kafka_spark.audit RESULT.json``: what a past copy delivered, missed and doubled.
 
 The same audit as :class:`~airflow_provider_kafka_spark.operators.audit.AuditReplayOperator`, from a shell.
+``airflow kafka-spark audit`` is the same command.
 """
 
 from __future__ import annotations
@@ -9,26 +10,76 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_kafka_spark.command_line import parse_arguments
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 
 COMPLETE_CODE, FINDINGS_CODE, INPUT_CODE, FAILED_CODE = 0, 1, 2, 3
-_EPILOG = (
+DESCRIPTION = (
+    "Say of each record that a past run has copied whether the target has it once, and as it was. The run is named by "
+    "the result of its task: a file, or --run, for which Airflow's API is asked with a login from the environment: "
+    "AIRFLOW_API_TOKEN, or AIRFLOW_API_USERNAME and AIRFLOW_API_PASSWORD. Spark runs as its connection says, by "
+    "default on this machine."
+)
+EPILOG = (
     "Exit code: 0 if nothing is missing, doubled or different (what aged out is reported as unknown), 1 if something "
     "is, 2 for bad input, 3 if the audit could not be made."
 )
 
 
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "results": {
+        "metavar": "RESULT.json",
+        "nargs": "*",
+        "help": "result of a copy, and of the replays that repaired it",
+    },
+    "--run": {
+        "metavar": ("DAG_ID", "RUN_ID", "TASK_ID"),
+        "nargs": 3,
+        "action": "append",
+        "default": [],
+        "help": "take the result of this task; may be given several times",
+    },
+    "--url": {
+        "metavar": "URL",
+        "default": None,
+        "help": "of Airflow's API server, for --run (default: AIRFLOW_API_URL, or base_url in Airflow's section api)",
+    },
+    "--source-conn-id": {"metavar": "ID", "default": "kafka_default", "help": "default: kafka_default"},
+    "--target-conn-id": {"metavar": "ID", "default": None, "help": "default: that of the source"},
+    "--spark-conn-id": {"metavar": "ID", "default": "spark_default", "help": "default: spark_default"},
+    "--only-where-written": {
+        "action": "store_true",
+        "help": "read the target only where the run wrote; later copies of the same records are then not seen",
+    },
+    "--kafka-timeout": {"metavar": "SECONDS", "type": float, "default": 30.0, "help": "default: 30"},
+    "--json": {"action": "store_true", "help": "print the whole result as JSON"},
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit the results in the files that are named, and print a table or JSON.
+    """Audit the results that are named, and print a table or JSON.
 
     :return: the exit code.
     """
-    options = _parse(argv)
+    return show(parse_arguments("audit", DESCRIPTION, EPILOG, ARGUMENTS, argv))
+
+
+def command(options: argparse.Namespace) -> None:
+    """``airflow kafka-spark audit``."""
+    sys.exit(show(options))
+
+
+def show(options: argparse.Namespace) -> int:
+    """Audit, and print what was found.
+
+    :param options: with the values of ``ARGUMENTS``.
+    :return: the exit code.
+    """
     # Connections are those of Airflow's environment and database, as for its own commands.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
@@ -42,28 +93,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = json.dumps(result, indent=2) if options.json else f"{table(result)}\n{summary(result)}: {result['state']}."
     sys.stdout.write(f"{text}\n")
     return FINDINGS_CODE if result["state"] == FINDINGS else COMPLETE_CODE
-
-
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m airflow_provider_kafka_spark.audit",
-        description="Say of each record that a past run has copied whether the target has it once, and as it was.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "results", metavar="RESULT.json", nargs="+", help="result of a copy, and of the replays that repaired it"
-    )
-    parser.add_argument("--source-conn-id", default="kafka_default", metavar="ID", help="default: kafka_default")
-    parser.add_argument("--target-conn-id", default=None, metavar="ID", help="default: that of the source")
-    parser.add_argument("--spark-conn-id", default="spark_default", metavar="ID", help="default: spark_default")
-    parser.add_argument(
-        "--only-where-written",
-        action="store_true",
-        help="read the target only where the run wrote; later copies of the same records are then not seen",
-    )
-    parser.add_argument("--kafka-timeout", type=float, default=30.0, metavar="SECONDS", help="default: 30")
-    parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
-    return parser.parse_args(argv)
 
 
 @contextmanager
@@ -84,7 +113,7 @@ def _audit(options: argparse.Namespace) -> dict[str, Any]:
     from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
     from airflow_provider_kafka_spark.operators.audit import audit_request, planned_audit, proved_result
 
-    past = parse_results([_read(Path(name)) for name in options.results])
+    past = parse_results(_results(options))
     target_conn_id = options.target_conn_id or options.source_conn_id
     for name in ("source_conn_id", "spark_conn_id"):
         check_connection_id(getattr(options, name), f"--{name.replace('_', '-')}")
@@ -107,6 +136,19 @@ def _audit(options: argparse.Namespace) -> dict[str, Any]:
             request = audit_request(plan, logins, {}, progress_seconds=5.0)
             report = spark.run(request, "audit", _write_event, logins)
             return proved_result(report, plan, source, sink)
+
+
+def _results(options: argparse.Namespace) -> list[object]:
+    """:raises InvalidInputError: if none is named, or one is not there."""
+    if not options.results and not options.run:
+        raise InvalidInputError("RESULT.json or --run must name the result of a copy; got neither.")
+    found = [_read(Path(name)) for name in options.results]
+    if options.run:
+        from airflow_provider_kafka_spark.state.ledger_api import LedgerApi
+
+        api = LedgerApi.from_environment(options.url)
+        found += [api.result(*run) for run in options.run]
+    return found
 
 
 def _write_event(event: object) -> None:

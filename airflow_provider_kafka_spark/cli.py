@@ -6,7 +6,7 @@ from types import ModuleType
 
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
 
-from airflow_provider_kafka_spark import coverage, explain, prepare
+from airflow_provider_kafka_spark import audit, coverage, example, explain, peek, prepare
 
 
 def get_cli_commands() -> list[CLICommand]:
@@ -15,6 +15,9 @@ def get_cli_commands() -> list[CLICommand]:
         _command("prepare", "Fetch and make what the first tasks of a worker would wait for", prepare),
         _command("explain", "Explain an error by its code or name", explain),
         _command("coverage", "Say which offsets of a topic were copied, and which were not", coverage),
+        _command("audit", "Read back what a past copy delivered, missed and doubled", audit),
+        _command("peek", "Print the first records of an offset range", peek),
+        _command("example", "Print an example DAG", example),
     ]
     return [GroupCommand(name="kafka-spark", help="Kafka to Kafka on Spark", subcommands=commands)]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from airflow_provider_kafka_spark import metrics
 from airflow_provider_kafka_spark.command_line import parse_arguments
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, UnknownTopicError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.ledger import uncovered as missing_of
 from airflow_provider_kafka_spark.core.ledger_entry import (
@@ -186,7 +186,7 @@ def show(options: argparse.Namespace) -> int:
         found = _find(options)
     except KafkaSparkError as error:
         sys.stderr.write(f"{type(error).__name__}: {one_line(str(error))}\n")
-        return INPUT_CODE if isinstance(error, InvalidInputError) else FAILED_CODE
+        return INPUT_CODE if isinstance(error, InvalidInputError | UnknownTopicError) else FAILED_CODE
     sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else text_of(found)}\n")
     if has(found, TO_DO):
         return MISSING_CODE
@@ -209,13 +209,7 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         source, topic_id, window = _of_broker(options.source_conn_id, topic)
     if options.target_conn_id is not None and options.target is not None:
         raise InvalidInputError("--target-conn-id says the target; leave --target out.")
-    api = LedgerApi(
-        options.url or os.environ.get("AIRFLOW_API_URL") or _configured_url(),
-        os.environ.get("AIRFLOW_API_TOKEN"),
-        username=os.environ.get("AIRFLOW_API_USERNAME"),
-        password=os.environ.get("AIRFLOW_API_PASSWORD"),
-    )
-    recorded = api.recorded(since, until)
+    recorded = LedgerApi.from_environment(options.url).recorded(since, until)
     target, target_ids = options.target, dict[Place, str | None]()
     if options.target_conn_id is not None:
         names = {pair.target_topic for pair in pairs_of(recorded.deliveries, topic)[0]}
@@ -249,7 +243,7 @@ def _of_topic(ranges: OffsetRanges, topic: str) -> OffsetRanges:
 
 def _of_broker(conn_id: str, topic: str) -> tuple[str, str | None, OffsetRanges]:
     """The ids of cluster and topic, and all offsets that the topic has now."""
-    cluster = _state(conn_id, "--source-conn-id", [topic])
+    cluster = _state(conn_id, "--source-conn-id", [topic], must_exist=True)
     found = cluster.topic(topic)
     ranges = (
         OffsetRange(topic, number, p.log_start, max(p.log_start, min(p.last_stable, p.high_watermark)))
@@ -267,7 +261,7 @@ def _targets_of_broker(conn_id: str, topics: Iterable[str]) -> tuple[str, dict[P
     return cluster.cluster_id, {(cluster.cluster_id, name): of for name, of in known.items()}
 
 
-def _state(conn_id: str, option: str, topics: Sequence[str]) -> ClusterState:
+def _state(conn_id: str, option: str, topics: Sequence[str], *, must_exist: bool = False) -> ClusterState:
     # Connections are those of Airflow's environment and database, as for its own commands.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     from contextlib import redirect_stdout
@@ -277,13 +271,11 @@ def _state(conn_id: str, option: str, topics: Sequence[str]) -> ClusterState:
 
     check_connection_id(conn_id, option)
     with redirect_stdout(sys.stderr), KafkaHook(conn_id) as hook:
-        return hook.state(topics)
-
-
-def _configured_url() -> str:
-    from airflow.configuration import conf
-
-    return str(conf.get("api", "base_url", fallback="") or "http://localhost:8080")
+        found = hook.state(topics)
+        if must_exist and set(topics) - found.topics.keys():
+            # It says which name may be meant.
+            Selection(topics).topic_names(hook.topic_names())
+        return found
 
 
 def _times(options: argparse.Namespace) -> tuple[datetime | None, datetime | None]:

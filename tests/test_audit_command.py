@@ -19,6 +19,8 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
 from tests.in_process_jobs import jobs_in_process
+from tests.test_coverage_command import Api
+from tests.test_coverage_command import api as api
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,6 +94,19 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: 
     captured = capsys.readouterr()
     assert captured.out == ""
     assert re.search(says, captured.err)
+
+
+def test_the_result_of_a_run_is_found_by_airflows_api(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    """The audit is that of its file. A run without a result is named."""
+    api.results = {"/api/v2/dags/hourly/dagRuns/a%2Fb%20c/taskInstances/copy/xcomEntries/return_value": "{"}
+
+    assert audit.main(["--run", "hourly", "a/b c", "copy"]) == 2
+    assert "must be an object; got str" in capsys.readouterr().err
+    assert audit.main(["--run", "hourly", "other", "copy"]) == 2
+    assert "Airflow has none of hourly / other / copy" in capsys.readouterr().err
+    assert audit.main(["--run", "hourly", "..", "copy"]) == 2
+    assert audit.main([]) == 2
+    assert "RESULT.json or --run must name" in capsys.readouterr().err
 
 
 def run(*arguments: str, **environment: str) -> Any:

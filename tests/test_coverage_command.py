@@ -24,6 +24,7 @@ class Api:
     :ivar events: of the ledger's asset and of those whose names begin with its name.
     :ivar tasks: that run or have failed.
     :ivar states: what the state of the task with this id has.
+    :ivar results: of tasks, by path.
     :ivar answer: a status and a body in place of what is asked for.
     """
 
@@ -31,6 +32,7 @@ class Api:
         self.events: list[dict[str, Any]] = []
         self.tasks: list[dict[str, Any]] = []
         self.states: dict[str, list[dict[str, Any]]] = {}
+        self.results: dict[str, Any] = {}
         self.answer: tuple[int, bytes] | None = None
         self.asked: list[str] = []
         self.url = ""
@@ -42,6 +44,8 @@ class Api:
             return 201, json.dumps({"access_token": TOKEN}).encode()
         if token != f"Bearer {TOKEN}":
             return 401, b'{"detail": "Not authenticated"}'
+        if path.endswith("/return_value"):
+            return (200, json.dumps({"value": self.results[path]}).encode()) if path in self.results else (404, b"{}")
         if path.endswith("/state-store"):
             if path.split("/")[-2] not in self.states:
                 return 404, b'{"detail": "not found"}'

@@ -143,8 +143,8 @@ def run(fresh: Path, module: str, *arguments: str, **environment: str) -> str:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Every module is in the wheel, with the source of the writer and the coverage page; tests, DAGs and benchmarks are
-    not. Name, license and the entry points are in the metadata.
+    """Every module is in the wheel, with the source of the writer, the coverage page and the example DAGs; tests and
+    benchmarks are not. Name, license and the entry points are in the metadata.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -160,6 +160,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert (copied / "tests").is_dir()
     assert {name for name in names if name.startswith(f"{_PACKAGE}/")} >= modules
     assert f"{_PACKAGE}/py.typed" in names
+    examples = {f"{_PACKAGE}/example_dags/{file.name}" for file in (copied / "dags").glob("*.py")}
+    assert {name for name in names if "/example_dags/" in name} == examples != set()
     assert not [name for name in names if "/test_" in name or "conftest" in name]
     assert "Name: airflow-provider-kafka-spark\n" in metadata
     assert re.search(r"^License(-Expression)?: Apache-2.0$", metadata, re.MULTILINE)

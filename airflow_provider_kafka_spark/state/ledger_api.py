@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -113,6 +114,40 @@ class LedgerApi:
         # A netrc file of this user would take its place.
         self._session.auth = _Bearer(token)
 
+    @classmethod
+    def from_environment(cls, url: str | None = None) -> LedgerApi:
+        """With the login of ``AIRFLOW_API_TOKEN``, or of ``AIRFLOW_API_USERNAME`` and ``AIRFLOW_API_PASSWORD``.
+
+        :param url: None for that of ``AIRFLOW_API_URL``, or of Airflow's configuration.
+        :raises InvalidInputError: as the class.
+        """
+        found = os.environ
+        return cls(
+            url or found.get("AIRFLOW_API_URL") or _configured_url(),
+            found.get("AIRFLOW_API_TOKEN"),
+            username=found.get("AIRFLOW_API_USERNAME"),
+            password=found.get("AIRFLOW_API_PASSWORD"),
+        )
+
+    def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What a task returned.
+
+        :raises InvalidInputError: if Airflow has no result of it, or does not show it to the user.
+        :raises AirflowApiError: if the API does not answer, or refuses.
+        """
+        where = f"{dag_id} / {run_id} / {task_id}"
+        # Such a part of an address is left out on the way.
+        if {".", ".."} & {dag_id, run_id, task_id}:
+            raise InvalidInputError(f"--run must name a DAG, a run and a task; got {where}.")
+        path = "/api/v2/dags/{}/dagRuns/{}/taskInstances/{}/xcomEntries/return_value".format(
+            *(quote(name, safe="") for name in (dag_id, run_id, task_id))
+        )
+        missing = (
+            f"--run must name a task that has returned a result; Airflow has none of {one_line(where)}. Results of "
+            "mapped tasks are not found; store them in files."
+        )
+        return self._ask("GET", path, missing, params={"stringify": "false"}).get("value")
+
     def recorded(self, since: datetime | None = None, until: datetime | None = None) -> Recorded:
         """Every entry that the user may see, of events and runs within a time.
 
@@ -123,7 +158,7 @@ class LedgerApi:
         functions = {(by.dag_id, by.task_id) for by in map(_by_event, events) if by.dag_id and by.task_id}
         tasks, cut_tasks = self._tasks(since, until, functions)
         # Such a part of an address is left out on the way.
-        unread = [by for by in tasks if "." in (by.dag_id, by.run_id, by.task_id)]
+        unread = [by for by in tasks if {".", ".."} & {by.dag_id, by.run_id, by.task_id}]
         cut_tasks += [f"what {one_line(str(by))} left cannot be read" for by in unread]
         found = Recorded(cut=[*cut, *cut_tasks])
         for by, is_active in tasks.items():
@@ -188,7 +223,8 @@ class LedgerApi:
             if len(items) >= most:
                 return items, [f"only {most:,} of {total} {what} were read"] if what else []
 
-    def _ask(self, method: str, path: str, **arguments: Any) -> Mapping[str, Any]:
+    def _ask(self, method: str, path: str, missing: str | None = None, **arguments: Any) -> Mapping[str, Any]:
+        """:param missing: the message of the error if there is no such thing."""
         try:
             answer = self._session.request(
                 method, f"{self._url}{path}", timeout=_TIMEOUTS, allow_redirects=False, **arguments
@@ -204,6 +240,8 @@ class LedgerApi:
                 f"Airflow's API at {self._url} refuses {path} (status {answer.status_code}). Check the token or the "
                 "user, and that it may read assets and task instances."
             )
+        if answer.status_code == 404 and missing is not None:
+            raise InvalidInputError(missing)
         if answer.status_code == 404 and path.endswith(_STATE):
             # The task instance was deleted since it was listed.
             return {"task_state_store": []}
@@ -222,6 +260,12 @@ class _Bearer(requests.auth.AuthBase):
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self._token}"
         return request
+
+
+def _configured_url() -> str:
+    from airflow.configuration import conf
+
+    return str(conf.get("api", "base_url", fallback="") or "http://localhost:8080")
 
 
 def _by_event(event: Mapping[str, Any]) -> TaskRun:
