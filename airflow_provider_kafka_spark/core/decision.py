@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from airflow_provider_kafka_spark.core.ledger import Coverage, Delivery, coverage, entries_in, select
+from airflow_provider_kafka_spark.core.ledger import Coverage
+from airflow_provider_kafka_spark.core.ledger_entry import deliveries_of_event
+from airflow_provider_kafka_spark.core.ledger_pairs import pairs_of
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, shortened
+
+_THERE = (Coverage.COVERED, Coverage.DUPLICATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +70,16 @@ def copied_before(plan: ReplayPlan, events: Iterable[Any]) -> int | None:
     """
     if not plan.source_cluster_id or not plan.target_cluster_id:
         return None
-    of_tasks = (event for event in events if event.source_task_id is not None)
-    found = (Delivery.parse(entry) for event in of_tasks for entry in entries_in(event.extra))
-    deliveries, copied = [d for d in found if d is not None], OffsetRanges()
+    found = [d for event in events if event.source_task_id is not None for d in deliveries_of_event(event.extra)[0]]
+    copied = OffsetRanges()
     for topic in sorted({r.topic for r in plan.ranges}):
         wanted = OffsetRanges(r for r in plan.ranges.without_empty() if r.topic == topic)
-        targets: list[str | None] = [*plan.target.routes([topic])]
-        for target in targets or [None]:
-            of_target = select(
-                deliveries,
-                topic,
-                source=plan.source_cluster_id,
-                target=plan.target_cluster_id,
-                target_topic=target,
-                topic_id=plan.topic_ids.get(topic),
-            )
-            stretches = coverage(of_target, wanted)
-            there = [s.offsets for s in stretches if s.coverage in (Coverage.COVERED, Coverage.DOUBLED)]
-            copied = OffsetRanges([*copied, *there]).merge()
+        targets = plan.target.routes([topic])
+        for pair in pairs_of(found, topic, topic_id=plan.topic_ids.get(topic))[0]:
+            is_between = plan.source_cluster_id in pair.sources and plan.target_cluster_id in pair.targets
+            if is_between and (not targets or pair.target_topic in targets):
+                there = [s.offsets for s in pair.stretches(wanted) if s.coverage in _THERE]
+                copied = OffsetRanges([*copied, *there]).merge()
     return copied.total
 
 

@@ -69,8 +69,8 @@ class Look:
     ranges: OffsetRanges
 
     def by_topic(self) -> Iterator[tuple[str, Look]]:
-        for topic in sorted({r.topic for r in self.ranges}):
-            yield topic, replace(self, ranges=OffsetRanges(r for r in self.ranges if r.topic == topic))
+        for topic, ranges in self.ranges.by_topic().items():
+            yield topic, replace(self, ranges=ranges)
 
 
 @dataclass(frozen=True, slots=True)
