@@ -1,6 +1,7 @@
 // One pair's lanes on a canvas, with pointer and keyboard.
 
-import { STATES, clampView, formatCount, ticks, zoomView } from "./coverage.js";
+import { clampView, ticks, zoomView } from "./offsets.js";
+import { STATES, formatCount } from "./words.js";
 
 const GUTTER = 58;
 const AXIS = 22;
@@ -11,14 +12,21 @@ const RIGHT = 8;
 const MIN_WIDTH = 2;
 const THIN = 6;
 const DRAG = 5;
-const ORDER = ["covered", "twice", "running", "failed", "lost", "gap"];
+// Pixels beside the pointer in which a segment may be hit.
+const NEAR = 8;
+const ORDER = ["covered", "empty", "unseen", "duplicated", "waiting", "unfinished", "failed", "lost", "missing"];
+const SOLID = ["covered", "duplicated"];
+// On the paper's colour, others on their own.
+const ON_PAPER = ["missing", "waiting", "unseen", "empty"];
+/** A canvas has a largest height; more partitions have pages. */
+export const MAX_LANES = 200;
 
 /** The colours of the current theme, from elements of the style sheet's classes. */
 export function readColours() {
   const probe = document.createElement("span");
   document.body.append(probe);
   const colours = {};
-  for (const name of [...STATES, "lane", "back", "focus"]) {
+  for (const name of [...STATES, "lane", "back", "focus", "claim"]) {
     probe.className = `ink-${name}`;
     colours[name] = getComputedStyle(probe).color;
   }
@@ -28,20 +36,24 @@ export function readColours() {
   return colours;
 }
 
-/** A state is told by its pattern too, and not by its colour alone. */
+/** A state has a pattern too, and not its colour alone. */
 export function fillOf(context, state, colours) {
-  if (state === "covered" || state === "twice") return colours[state];
+  if (SOLID.includes(state)) return colours[state];
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;
   const ink = tile.getContext("2d");
-  ink.fillStyle = state === "gap" ? colours.back : colours[state];
+  const isOnPaper = ON_PAPER.includes(state);
+  ink.fillStyle = isOnPaper ? colours.back : colours[state];
   ink.fillRect(0, 0, 8, 8);
-  ink.strokeStyle = state === "gap" ? colours.gap : colours.back;
-  ink.lineWidth = state === "gap" ? 2.5 : 1.5;
+  ink.strokeStyle = ink.fillStyle = isOnPaper ? colours[state] : colours.back;
+  ink.lineWidth = state === "missing" ? 2.5 : 1.5;
   ink.beginPath();
-  if (state === "gap" || state === "running") line(ink, [-2, 10, 10, -2], [-2, 2, 2, -2], [6, 10, 10, 6]);
+  if (state === "missing" || state === "unfinished") line(ink, [-2, 10, 10, -2], [-2, 2, 2, -2], [6, 10, 10, 6]);
   if (state === "failed") line(ink, [4, 0, 4, 8]);
   if (state === "lost") line(ink, [0, 0, 8, 8], [0, 8, 8, 0]);
+  if (state === "waiting") line(ink, [-2, -2, 10, 10], [-2, 6, 2, 10], [6, -2, 10, 2]);
+  if (state === "unseen") ink.fillRect(3, 3, 2, 2);
+  if (state === "empty") line(ink, [0, 4, 8, 4]);
   ink.stroke();
   return context.createPattern(tile, "repeat");
 }
@@ -53,11 +65,26 @@ function line(ink, ...lines) {
   }
 }
 
+/** The segments, which are sorted, that have an offset of these. */
+function between(segments, from, until) {
+  const firstAfter = (isAfter) => {
+    let [low, high] = [0, segments.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (isAfter(segments[middle])) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  };
+  return segments.slice(firstAfter((segment) => segment.until > from), firstAfter((segment) => segment.from >= until));
+}
+
 export class Chart {
   /** on: {hover(lane, segment, x, y), leave(), open(lane, segment, event), view(view)} */
   constructor(canvas, pair, on) {
     this.canvas = canvas;
     this.pair = pair;
+    this.lanes = pair.lanes.slice(0, MAX_LANES);
     this.on = on;
     this.view = { from: pair.low, until: pair.high };
     this.focus = null;
@@ -87,6 +114,13 @@ export class Chart {
     return this.view.from !== this.pair.low || this.view.until !== this.pair.high;
   }
 
+  /** The partitions from this place on, as many as a canvas takes. */
+  showLanes(first) {
+    this.lanes = this.pair.lanes.slice(first, first + MAX_LANES);
+    this.focus = null;
+    this.draw();
+  }
+
   zoom(isIn) {
     this.show(zoomView(this.view, isIn, this.pair.low, this.pair.high));
   }
@@ -109,7 +143,7 @@ export class Chart {
   draw() {
     const scale = window.devicePixelRatio || 1;
     const width = this.canvas.clientWidth;
-    const height = AXIS + STEP * this.pair.lanes.length + 4;
+    const height = AXIS + STEP * this.lanes.length + 4;
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(height * scale);
@@ -120,7 +154,7 @@ export class Chart {
     ink.font = "11px system-ui, sans-serif";
     this.#drawAxis(ink);
     const fills = Object.fromEntries(STATES.map((state) => [state, fillOf(ink, state, this.colours)]));
-    this.pair.lanes.forEach((lane, index) => this.#drawLane(ink, lane, AXIS + STEP * index, fills));
+    this.lanes.forEach((lane, index) => this.#drawLane(ink, lane, AXIS + STEP * index, fills));
     if (this.focus) this.#drawFocus(ink);
     if (this.drag) this.#drawDrag(ink, height);
   }
@@ -145,38 +179,52 @@ export class Chart {
     ink.fillStyle = this.colours.lane;
     ink.fillRect(GUTTER, y + LANE / 2 - 1, this.width, 2);
     const seen = this.#visible(lane);
-    for (const state of ORDER) {
-      const isSolid = state === "covered" || state === "twice";
-      // Neighbours of one state are one rectangle: thousands of runs may share a pixel.
-      let start = null;
-      let end = null;
-      const flush = () => {
-        if (start === null) return;
-        const width = Math.max(MIN_WIDTH, end - start);
-        // A pattern is not seen in a thin one.
-        ink.fillStyle = width < THIN ? this.colours[state] : fills[state];
-        ink.fillRect(start, y, width, LANE);
-        if (!isSolid && width >= THIN) {
-          ink.strokeStyle = this.colours[state];
-          ink.lineWidth = 1;
-          ink.strokeRect(start + 0.5, y + 0.5, Math.max(1, width - 1), LANE - 1);
-        }
-        start = null;
-      };
-      for (const segment of seen) {
-        if (segment.state !== state) continue;
-        const left = this.#x(segment.from);
-        const right = this.#x(segment.until);
-        if (start !== null && left <= end + 0.01) end = Math.max(end, right);
-        else {
-          flush();
-          start = left;
-          end = right;
-        }
-      }
-      flush();
-    }
+    const byState = Map.groupBy(seen, ({ state }) => state);
+    for (const state of ORDER) this.#drawState(ink, state, byState.get(state) ?? [], y, fills);
+    this.#drawClaims(ink, lane, y);
     this.#drawBorders(ink, seen, y);
+  }
+
+  #drawState(ink, state, segments, y, fills) {
+    const isSolid = SOLID.includes(state);
+    // Neighbours of one state are one rectangle: thousands of runs may share a pixel.
+    let start = null;
+    let end = null;
+    const flush = () => {
+      if (start === null) return;
+      const width = Math.max(MIN_WIDTH, end - start);
+      // A pattern is not seen in a thin one.
+      ink.fillStyle = width < THIN ? this.colours[state] : fills[state];
+      ink.fillRect(start, y, width, LANE);
+      if (!isSolid && width >= THIN) {
+        ink.strokeStyle = this.colours[state];
+        ink.lineWidth = 1;
+        ink.strokeRect(start + 0.5, y + 0.5, Math.max(1, width - 1), LANE - 1);
+      }
+      start = null;
+    };
+    for (const segment of segments) {
+      const left = this.#x(segment.from);
+      const right = this.#x(segment.until);
+      // Thin ones that touch on the screen are one.
+      if (start !== null && left <= Math.max(end, start + MIN_WIDTH) + 0.01) end = Math.max(end, right);
+      else {
+        flush();
+        start = left;
+        end = right;
+      }
+    }
+    flush();
+  }
+
+  /** What events claim that no task has made: a line under the lane. */
+  #drawClaims(ink, lane, y) {
+    ink.fillStyle = this.colours.claim;
+    for (const { from, until } of lane.claims) {
+      if (until <= this.view.from || from >= this.view.until) continue;
+      const left = this.#x(from);
+      ink.fillRect(left, y + LANE, Math.max(MIN_WIDTH, this.#x(until) - left), 2);
+    }
   }
 
   /** Between two runs, where they are far enough from each other to be seen. */
@@ -207,7 +255,7 @@ export class Chart {
   }
 
   #visible(lane) {
-    return lane.segments.filter(({ from, until }) => until > this.view.from && from < this.view.until);
+    return between(lane.segments, this.view.from, this.view.until);
   }
 
   #x(offset) {
@@ -226,9 +274,10 @@ export class Chart {
 
   #at(x, y) {
     const index = Math.floor((y - AXIS) / STEP);
-    const lane = this.pair.lanes[index];
+    const lane = this.lanes[index];
     if (!lane || x < GUTTER - MIN_WIDTH || x > GUTTER + this.width + MIN_WIDTH) return null;
-    const hits = this.#visible(lane)
+    const [near, far] = [this.#offset(x - NEAR), this.#offset(x + NEAR) + 1n];
+    const hits = between(lane.segments, near, far)
       .map((segment) => ({ segment, left: this.#x(segment.from), right: this.#x(segment.until) }))
       .filter(({ left, right }) => x >= left - 1 && x <= Math.max(right, left + MIN_WIDTH) + 1);
     // A thin one is hit before its wide neighbour, and the one that is drawn last before others.
@@ -246,7 +295,7 @@ export class Chart {
       return;
     }
     const hit = this.#at(event.offsetX, event.offsetY);
-    if (hit) this.on.hover(this.pair.lanes[hit.lane], hit.segment, event.pageX, event.pageY);
+    if (hit) this.on.hover(this.lanes[hit.lane], hit.segment, event.pageX, event.pageY);
     else this.on.leave();
   }
 
@@ -268,7 +317,7 @@ export class Chart {
       return;
     }
     const hit = this.#at(event.offsetX, event.offsetY);
-    if (hit) this.on.open(this.pair.lanes[hit.lane], hit.segment, event);
+    if (hit) this.on.open(this.lanes[hit.lane], hit.segment, event);
   }
 
   #endDrag() {
@@ -285,12 +334,12 @@ export class Chart {
       ArrowLeft: () => this.#step(-1),
       ArrowDown: () => this.#changeLane(1),
       ArrowUp: () => this.#changeLane(-1),
-      g: () => this.#nextGap(),
+      g: () => this.#nextMissing(),
       "+": () => this.zoom(true),
       "=": () => this.zoom(true),
       "-": () => this.zoom(false),
       0: () => this.showAll(),
-      Enter: () => this.focus && this.on.open(this.pair.lanes[this.focus.lane], this.focus.segment, event),
+      Enter: () => this.focus && this.on.open(this.lanes[this.focus.lane], this.focus.segment, event),
       Escape: () => this.on.leave(),
     };
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
@@ -300,26 +349,26 @@ export class Chart {
   }
 
   #step(by) {
-    if (!this.focus) return this.#focusOn(0, this.pair.lanes[0].segments[0]);
-    const { segments } = this.pair.lanes[this.focus.lane];
+    if (!this.focus) return this.#focusOn(0, this.lanes[0].segments[0]);
+    const { segments } = this.lanes[this.focus.lane];
     const next = segments[segments.indexOf(this.focus.segment) + by];
     return next && this.#focusOn(this.focus.lane, next);
   }
 
   #changeLane(by) {
-    if (!this.focus) return this.#focusOn(0, this.pair.lanes[0].segments[0]);
-    const lane = this.pair.lanes[this.focus.lane + by];
+    if (!this.focus) return this.#focusOn(0, this.lanes[0].segments[0]);
+    const lane = this.lanes[this.focus.lane + by];
     if (!lane) return undefined;
     const at = this.focus.segment.from;
     const next = lane.segments.find(({ until }) => until > at) ?? lane.segments.at(-1);
     return this.#focusOn(this.focus.lane + by, next);
   }
 
-  /** The next gap, in the order of lanes; from the end, the first. */
-  #nextGap() {
-    const all = this.pair.lanes.flatMap((lane, index) => lane.segments.map((segment) => ({ lane: index, segment })));
+  /** The next missing range, in the order of lanes; from the end, the first. */
+  #nextMissing() {
+    const all = this.lanes.flatMap((lane, index) => lane.segments.map((segment) => ({ lane: index, segment })));
     const start = this.focus ? all.findIndex((each) => each.segment === this.focus.segment) + 1 : 0;
-    const next = [...all.slice(start), ...all.slice(0, start)].find(({ segment }) => segment.state === "gap");
+    const next = [...all.slice(start), ...all.slice(0, start)].find(({ segment }) => segment.state === "missing");
     if (next) this.#focusOn(next.lane, next.segment);
   }
 
@@ -332,6 +381,6 @@ export class Chart {
     const box = this.canvas.getBoundingClientRect();
     const x = (Math.max(GUTTER, this.#x(segment.from)) + Math.min(GUTTER + this.width, this.#x(segment.until))) / 2;
     const y = AXIS + STEP * lane + LANE;
-    this.on.hover(this.pair.lanes[lane], segment, box.left + window.scrollX + x, box.top + window.scrollY + y, true);
+    this.on.hover(this.lanes[lane], segment, box.left + window.scrollX + x, box.top + window.scrollY + y, true);
   }
 }

@@ -1,81 +1,32 @@
 // The page: it reads, draws, and answers to pointer and keyboard.
-// Whatever comes from the API becomes text, by textContent, and never markup.
 
-import {
-  AIRFLOW,
-  readLedger,
-  readReplayDags,
-  runUrl,
-  startRun,
-  taskUrl,
-} from "./api.js";
-import { Chart, fillOf, readColours } from "./chart.js";
-import {
-  LABELS,
-  MEANINGS,
-  STATES,
-  buildPairs,
-  countOffsets,
-  formatCount,
-  formatRange,
-  formatTime,
-  rangesOf,
-  rangesParam,
-  runConf,
-  serverName,
-  topicName,
-} from "./coverage.js";
+import { AIRFLOW } from "./api.js";
+import { Chart, MAX_LANES, fillOf, readColours } from "./chart.js";
+import { at, button, download, go, make, serverName, topicName } from "./elements.js";
+import { exportRows, toCsv, toJson } from "./export.js";
+import { buildPairs, lookOf, markWaiting, rangesOf } from "./pairs.js";
+import { readLedger } from "./reading.js";
+import { mayReplay, openReplay } from "./replay.js";
+import { attentionTable } from "./table.js";
+import { openRuns, segmentLines, showTip } from "./tips.js";
+import { STATES, WORDS, count, formatCount, formatTime, label } from "./words.js";
 
 const DAYS = 31;
 const REFRESH_MS = 30_000;
 const MAX_PAIRS = 50;
-const MAX_ROWS = 200;
-const MAX_RUNS = 20;
-const MAX_TIP_RUNS = 3;
-const ATTENTION = ["gap", "lost", "failed", "running"];
+const VIEW = ["source", "topic", "dag", "state", "sort"];
 
-const at = (id) => document.getElementById(id);
 const address = new URLSearchParams(window.location.search);
 const theRun = { dagId: address.get("dag_id") ?? "", runId: address.get("run_id") ?? "" };
 const isOneRun = theRun.dagId !== "" && theRun.runId !== "";
 
 let charts = [];
 let reading = 0;
+let stopReading = () => {};
 let refreshTimer = 0;
 let filter = {};
-
-function make(tag, { text, className, ...attributes } = {}, ...children) {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (className) element.className = className;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
-function button(text, action, attributes = {}) {
-  const element = make("button", { text, type: "button", ...attributes });
-  element.addEventListener("click", action);
-  return element;
-}
-
-/** Airflow shows the page in a frame that may not leave it, so its own window follows the link. */
-function go(url, event) {
-  const owner = window.parent === window ? document : window.parent.document;
-  const anchor = owner.createElement("a");
-  anchor.href = url;
-  if (event?.ctrlKey || event?.metaKey) anchor.target = "_blank";
-  anchor.click();
-}
-
-function link(text, url) {
-  const anchor = make("a", { text, href: url });
-  anchor.addEventListener("click", (event) => {
-    event.preventDefault();
-    go(url, event);
-  });
-  return anchor;
-}
+/** What was read last: pairs, notes, ... */
+let ledger = null;
 
 // Theme: Airflow's own choice, else the system's.
 
@@ -92,20 +43,31 @@ function applyTheme() {
   for (const chart of charts) chart.recolour();
 }
 
+function swatch(paint) {
+  const canvas = make("canvas", { width: 52, height: 28, "aria-hidden": "true" });
+  const ink = canvas.getContext("2d");
+  ink.scale(2, 2);
+  paint(ink);
+  return canvas;
+}
+
 function drawLegend() {
   const colours = readColours();
-  at("legend").replaceChildren(
-    ...STATES.map((state) => {
-      const swatch = make("canvas", { width: 52, height: 28, "aria-hidden": "true" });
-      const ink = swatch.getContext("2d");
-      ink.scale(2, 2);
+  const items = STATES.map((state) => {
+    const drawn = swatch((ink) => {
       ink.fillStyle = fillOf(ink, state, colours);
       ink.fillRect(0, 0, 26, 14);
       ink.strokeStyle = colours[state];
       ink.strokeRect(0.5, 0.5, 25, 13);
-      return make("li", { title: MEANINGS[state] }, swatch, make("span", { text: LABELS[state] }));
-    }),
-  );
+    });
+    return make("li", { title: WORDS[state] }, drawn, make("span", { text: label(state) }));
+  });
+  const line = swatch((ink) => {
+    ink.fillStyle = colours.claim;
+    ink.fillRect(0, 11, 26, 3);
+  });
+  const title = "An event claims it that no task has made. It counts for nothing.";
+  at("legend").replaceChildren(...items, make("li", { title }, line, make("span", { text: "Not by a task" })));
 }
 
 // Reading
@@ -118,39 +80,59 @@ function inputMoment(id) {
   return at(id).value === "" ? "" : new Date(`${at(id).value}Z`).toISOString();
 }
 
+function showProgress(text, done = null, total = null) {
+  at("progress").textContent = text;
+  at("bar").hidden = text === "" || total === null;
+  if (total !== null) Object.assign(at("bar"), { max: Math.max(1, total), value: done });
+}
+
 /** A refresh reads what the form had when it was sent, and keeps what is drawn until there is something newer. */
 async function show({ isRefresh = false } = {}) {
   reading += 1;
   const mine = reading;
   const started = performance.now();
   clearTimeout(refreshTimer);
+  stopReading();
+  const stop = new AbortController();
+  stopReading = () => stop.abort();
   if (!isRefresh) {
-    for (const id of ["error", "notes", "empty", "tip"]) at(id).hidden = true;
+    for (const id of ["error", "notes", "empty", "tip", "export"]) at(id).hidden = true;
     at("pairs").replaceChildren();
     charts = [];
-    at("progress").textContent = "Reading…";
-    filter = { from: inputMoment("from"), to: inputMoment("to"), topic: at("topic").value.trim(), ...theRun };
+    ledger = null;
+    showProgress("Reading…", 0, 1);
+    filter = { from: inputMoment("from"), to: inputMoment("to"), ...theRun };
   }
+  const progress = (what, done, total) => {
+    if (mine === reading && !isRefresh) showProgress(`Reading ${what}: ${formatCount(done)} of ${formatCount(total)}`, done, total);
+  };
   try {
-    const ledger = await readLedger(filter, (read, total) => {
-      if (mine === reading && !isRefresh) at("progress").textContent = `Reading… ${formatCount(read)} of ${formatCount(total)} events`;
-    });
+    const [read, may] = await Promise.all([readLedger(filter, { progress, signal: stop.signal }), mayReplay()]);
     if (mine !== reading) return;
     if (isRefresh && isInUse()) {
       refreshLater();
       return;
     }
-    const read = performance.now();
-    charts = [];
-    draw(ledger);
-    performance.measure("coverage-read", { start: started, end: read });
-    performance.measure("coverage-draw", { start: read, end: performance.now() });
+    const ended = performance.now();
+    judge(read, may);
+    draw();
+    performance.measure("coverage-read", { start: started, end: ended });
+    performance.measure("coverage-draw", { start: ended, end: performance.now() });
   } catch (error) {
     if (mine !== reading) return;
-    if (!isRefresh) at("progress").textContent = "";
+    if (!isRefresh) showProgress("");
     at("error-text").textContent = error.message;
     at("error").hidden = false;
   }
+}
+
+function judge({ found, notes, waiting, hasCopies }, may) {
+  const { pairs, outdated } = buildPairs(found.all, found.claims);
+  for (const pair of pairs) markWaiting(pair, waiting);
+  if (outdated > 0) {
+    notes.push(`${count(outdated, "run")} read or wrote an earlier topic of the same name, since deleted: that does not count.`);
+  }
+  ledger = { pairs, notes, hasCopies, may, readAt: Date.now() };
 }
 
 // While something runs, the page reads again, unless nobody sees it, or somebody looks closer.
@@ -167,31 +149,57 @@ function isInUse() {
   return isOpen || at("pairs").contains(document.activeElement) || charts.some((chart) => chart.isZoomed);
 }
 
-function draw({ entries, notes, hasCopies }) {
-  const { pairs, outdated } = buildPairs(entries);
-  const messages = [...notes];
-  if (outdated > 0) {
-    messages.push(`${count(outdated, "run")} read or wrote an earlier topic of the same name, since deleted: not drawn.`);
-  }
+// What is shown of what was read
+
+const SORTS = {
+  name: () => 0,
+  missing: (a, b) => Number(b.counts.missing - a.counts.missing),
+  last: (a, b) => b.lastAt - a.lastAt,
+};
+
+function shownPairs() {
+  const [source, target, dag] = ["source", "topic", "dag"].map((id) => at(id).value.trim().toLowerCase());
+  const state = at("state").value;
+  const has = (text, part) => text.toLowerCase().includes(part);
+  return ledger.pairs
+    .filter(
+      (pair) =>
+        has(`${pair.source}/${pair.topic}`, source) &&
+        // The target may not be known yet.
+        (pair.target.topic === "" || has(`${pair.target.server}/${pair.target.topic}`, target)) &&
+        [...pair.dagIds].some((id) => has(id, dag)) &&
+        (state === "" || pair.counts[state] > 0n),
+    )
+    .sort(SORTS[at("sort").value]);
+}
+
+function draw() {
+  const pairs = shownPairs();
+  const messages = [...ledger.notes];
   if (pairs.length > MAX_PAIRS) {
-    messages.push(`Only ${MAX_PAIRS} of ${pairs.length} pairs of topics are drawn. Name a target topic to see others.`);
+    messages.push(`Only ${MAX_PAIRS} of ${pairs.length} pairs of topics are drawn. Name a source, a target or a DAG to see others.`);
   }
+  charts = [];
   at("notes").replaceChildren(...messages.map((text) => make("li", { text })));
   at("notes").hidden = messages.length === 0;
   at("pairs").replaceChildren(...pairs.slice(0, MAX_PAIRS).map(drawPair));
   for (const chart of charts) chart.draw();
+  at("export").hidden = pairs.length === 0;
   at("empty").hidden = pairs.length > 0;
-  at("empty-earlier").hidden = !hasCopies;
-  at("empty-begin").hidden = hasCopies;
-  const runs = new Set(entries.map((entry) => entry.kafkaRun)).size;
-  at("progress").textContent =
-    pairs.length === 0 ? "" : `${count(pairs.length, "pair")} of topics, ${count(runs, "run")}. Read at ${formatTime(Date.now())}.`;
-  if (pairs.some((pair) => pair.counts.running > 0n)) refreshLater();
+  at("empty-filtered").hidden = ledger.pairs.length === 0;
+  at("empty-earlier").hidden = ledger.pairs.length > 0 || !ledger.hasCopies;
+  at("empty-begin").hidden = ledger.hasCopies;
+  const runs = new Set(pairs.flatMap((pair) => [...pair.runs])).size;
+  const sums = `${count(pairs.length, "pair")} of topics, ${count(runs, "run")}. Read at ${formatTime(ledger.readAt)}.`;
+  showProgress(pairs.length === 0 ? "" : sums);
+  clearTimeout(refreshTimer);
+  if (pairs.some(({ counts }) => counts.unfinished + counts.waiting > 0n)) refreshLater();
 }
 
-/** count(1, "run") is "1 run"; a number, or a BigInt. */
-function count(number, what) {
-  return `${formatCount(number)} ${what}${String(number) === "1" ? "" : "s"}`;
+function exportAs(type, format) {
+  const states = at("state").value === "" ? [] : [at("state").value];
+  const rows = exportRows(shownPairs().slice(0, MAX_PAIRS), states);
+  download(`kafka-coverage.${type}`, type === "csv" ? "text/csv" : "application/json", format(rows));
 }
 
 // One pair of topics
@@ -200,7 +208,7 @@ function drawPair(pair) {
   const title = `${pair.topic} → ${topicName(pair.target.topic)}`;
   const section = make("section", { className: "pair", "aria-label": title });
   const sums = STATES.filter((state) => pair.counts[state] > 0n)
-    .map((state) => `${LABELS[state].toLowerCase()} ${formatCount(pair.counts[state])}`)
+    .map((state) => `${state} ${formatCount(pair.counts[state])}`)
     .join(" · ");
   const canvas = make("canvas", {
     className: "chart",
@@ -215,7 +223,7 @@ function drawPair(pair) {
     span.textContent = `offsets ${formatCount(from)} to ${formatCount(until)}`;
   };
   const chart = new Chart(canvas, pair, {
-    hover: (lane, segment, x, y, isKeyboard) => showTip(lane, segment, x, y, isKeyboard),
+    hover: (lane, segment, x, y, isKeyboard) => showTip(tipLines(lane, segment), x, y, isKeyboard),
     leave: () => {
       at("tip").hidden = true;
     },
@@ -224,7 +232,29 @@ function drawPair(pair) {
   });
   charts.push(chart);
   showSpan(chart.view);
-  const gaps = rangesOf(pair, ["gap"]);
+  section.append(
+    make("h2", { text: title }),
+    make("p", { className: "servers", text: `${serverName(pair.source)} → ${serverName(pair.target.server)} · offsets: ${sums}` }),
+    make("p", { className: "servers log", text: logText(pair) }),
+    canvas,
+    toolsOf(pair, chart, title, span),
+    attentionTable(pair, ledger.may ? (list) => openReplay(pair, list) : undefined),
+  );
+  return section;
+}
+
+/** What the logs had at the last look of a worker: the page itself asks no broker. */
+function logText({ sourceLog, targetLog }) {
+  const said = (name, log) => {
+    const look = lookOf(log);
+    if (look === null) return `no run has looked at the ${name}'s log`;
+    return `the ${name}'s log had ${count(look.offsets, "offset")} in ${count(look.partitions, "partition")} at ${formatTime(look.at)}`;
+  };
+  const text = `${said("source", sourceLog)} · ${said("target", targetLog)}`;
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+function toolsOf(pair, chart, title, span) {
   const tools = make(
     "div",
     { className: "tools", role: "group", "aria-label": `Zoom of ${title}` },
@@ -235,228 +265,39 @@ function drawPair(pair) {
     button("All", () => chart.showAll(), { "aria-label": "Show all offsets" }),
     span,
   );
-  if (gaps.length > 0) tools.append(button(`Replay ${count(gaps.length, "gap")}…`, () => openReplay(pair, gaps)));
-  section.append(
-    make("h2", { text: title }),
-    make("p", { className: "servers", text: `${serverName(pair.source)} → ${serverName(pair.target.server)} · offsets: ${sums}` }),
-    canvas,
-    tools,
-    attentionTable(pair),
-  );
-  return section;
-}
-
-function attentionTable(pair) {
-  const list = rangesOf(pair, ATTENTION).sort(
-    (a, b) => ATTENTION.indexOf(a.segment.state) - ATTENTION.indexOf(b.segment.state) || a.partition - b.partition,
-  );
-  const details = make("details");
-  details.append(make("summary", { text: `Gaps, lost, failed and running ranges: ${formatCount(list.length)}` }));
-  // Thousands of rows are made only for somebody who opens them.
-  details.addEventListener(
-    "toggle",
-    () => {
-      const head = ["State", "Partition", "Offsets", "Count", "What to do"].map((text) => make("th", { text, scope: "col" }));
-      const rows = list.slice(0, MAX_ROWS).map((range) => attentionRow(pair, range));
-      const table = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
-      details.append(make("div", { className: "scroll", tabindex: "0", role: "region", "aria-label": "Ranges" }, table));
-      if (list.length > MAX_ROWS) {
-        details.append(make("p", { className: "hint", text: `The first ${MAX_ROWS} of ${formatCount(list.length)} ranges.` }));
-      }
-    },
-    { once: true },
-  );
-  return list.length > 0 ? details : "";
-}
-
-function attentionRow(pair, range) {
-  const { state, entries } = range.segment;
-  const action = make("td");
-  if (state === "gap") action.append(button("Replay this…", () => openReplay(pair, [range])));
-  else {
-    const [entry] = entries;
-    const advice = { lost: "Aged out; nothing to do here. ", failed: "Clear the task: ", running: "Wait for " }[state];
-    action.append(advice, canBeOpened(entry) ? link(taskName(entry), taskUrl(entry)) : taskName(entry));
+  if (pair.lanes.length > MAX_LANES) tools.append(lanePages(pair, chart));
+  // What is no longer in the log cannot be read again.
+  const missing = rangesOf(pair, ["missing"]).filter(({ lane, until }) => lane.log === null || until > lane.log.from);
+  if (missing.length > 0 && ledger.may) {
+    tools.append(button(`Replay ${count(missing.length, "missing range")}…`, () => openReplay(pair, missing)));
   }
-  return make(
-    "tr",
-    {},
-    make("td", { text: LABELS[state] }),
-    make("td", { text: range.partition }),
-    make("td", { text: `${formatCount(range.from)} to ${formatCount(range.until)}` }),
-    make("td", { className: "number", text: formatCount(range.until - range.from) }),
-    action,
-  );
+  return tools;
 }
 
-/** An event that somebody made by the API has no task. */
-function canBeOpened(entry) {
-  return entry.dagId !== "" && entry.dagRunId !== "" && entry.taskId !== "";
-}
-
-function taskName({ dagId, taskId, mapIndex }) {
-  const mapped = mapIndex >= 0 ? `[${mapIndex}]` : "";
-  return dagId === "" ? "an unknown task" : `${dagId}.${taskId}${mapped}`;
-}
-
-// What a segment says
-
-function entryLines(entry) {
-  const lines = [`${taskName(entry)}, DAG run ${entry.dagRunId || "unknown"}`];
-  const took = entry.seconds === null ? "" : `, ${entry.seconds.toFixed(1)} s`;
-  const tryText = entry.tryNumber === null ? "" : `, try ${entry.tryNumber}`;
-  lines.push(`Run ${entry.kafkaRun || "unknown"}${tryText}: ${formatTime(entry.startedAt || entry.at)}${took}`);
-  if (entry.recordsRead !== null && entry.kind === "copied") {
-    lines.push(`The whole run: ${formatCount(entry.recordsRead)} records read, ${formatCount(entry.recordsWritten ?? 0)} written`);
+function lanePages(pair, chart) {
+  const choice = make("select", { "aria-label": "Partitions that are drawn" });
+  for (let first = 0; first < pair.lanes.length; first += MAX_LANES) {
+    const last = pair.lanes[Math.min(first + MAX_LANES, pair.lanes.length) - 1];
+    choice.append(make("option", { value: first, text: `Partitions ${pair.lanes[first].partition} to ${last.partition}` }));
   }
-  if (entry.isFiltered) lines.push("It had a filter: records of these offsets may have been left out on purpose.");
-  if (entry.kind === "running" && entry.taskState !== "running") lines.push(`The task is ${entry.taskState}.`);
-  if (entry.wasKilled) lines.push("The task ended without saying what it delivered of its plan. That is not known until it is cleared.");
-  return lines;
+  choice.addEventListener("change", () => chart.showLanes(Number(choice.value)));
+  return choice;
 }
 
-function segmentLines(lane, segment) {
-  const offsets = `offsets ${formatCount(segment.from)} to ${formatCount(segment.until)}`;
-  const lines = [
-    { text: `${LABELS[segment.state]}: partition ${lane.partition}, ${offsets}`, isFirst: true },
-    { text: `${count(segment.until - segment.from, "offset")}. ${MEANINGS[segment.state]}` },
-  ];
-  for (const entry of segment.entries.slice(0, MAX_TIP_RUNS)) {
-    lines.push(...entryLines(entry).map((text, i) => ({ text, isFirst: i === 0 })));
-  }
-  const more = segment.entries.length - MAX_TIP_RUNS;
-  if (more > 0) lines.push({ text: `and ${more} more` });
-  if (segment.state === "gap") lines.push({ text: "Click, or press Enter, to replay it." });
-  return lines;
+function canReplay(lane, { state, until }) {
+  const isThere = lane.log === null || until > lane.log.from;
+  return ledger.may && isThere && ["missing", "unseen"].includes(state);
 }
 
-function asText(lines) {
-  return lines.map(({ text }) => text.replace(/\.$/, "")).join(". ");
-}
-
-function showTip(lane, segment, x, y, isKeyboard = false) {
-  const tip = at("tip");
+function tipLines(lane, segment) {
   const lines = segmentLines(lane, segment);
-  tip.replaceChildren(...lines.map(({ text, isFirst }) => make("p", { text, className: isFirst ? "first" : "" })));
-  tip.hidden = false;
-  const right = window.scrollX + document.documentElement.clientWidth;
-  const bottom = window.scrollY + document.documentElement.clientHeight;
-  tip.style.left = `${Math.max(0, Math.min(x + 14, right - tip.offsetWidth - 8))}px`;
-  const under = y + 18;
-  tip.style.top = `${under + tip.offsetHeight > bottom ? Math.max(0, y - tip.offsetHeight - 18) : under}px`;
-  if (isKeyboard) at("announcer").textContent = asText(lines);
+  return canReplay(lane, segment) ? [...lines, { text: "Click, or press Enter, to replay it." }] : lines;
 }
 
 function openSegment(pair, lane, segment, event) {
-  if (segment.state === "gap") {
+  if (canReplay(lane, segment)) {
     openReplay(pair, [{ topic: pair.topic, partition: lane.partition, from: segment.from, until: segment.until }]);
-    return;
-  }
-  const runs = [...new Map(segment.entries.map((entry) => [taskUrl(entry), entry])).values()];
-  if (runs.length === 1 && canBeOpened(runs[0])) {
-    go(taskUrl(runs[0]), event);
-    return;
-  }
-  at("runs-range").textContent = asText(segmentLines(lane, { ...segment, entries: [] }));
-  const items = runs.slice(0, MAX_RUNS).map((entry) => {
-    const [name, ...rest] = entryLines(entry);
-    const heading = canBeOpened(entry) ? link(name, taskUrl(entry)) : make("span", { text: name });
-    return make("li", {}, heading, ...rest.map((text) => make("div", { text })));
-  });
-  if (runs.length > MAX_RUNS) items.push(make("li", { text: `and ${runs.length - MAX_RUNS} more` }));
-  at("runs-list").replaceChildren(...items);
-  at("tip").hidden = true;
-  at("runs").showModal();
-}
-
-// Replay
-
-const replay = { pair: null, list: [], dags: [] };
-
-async function openReplay(pair, list) {
-  Object.assign(replay, { pair, list, dags: [] });
-  at("tip").hidden = true;
-  at("replay-title").textContent = `Replay ${pair.topic} → ${topicName(pair.target.topic)}`;
-  at("replay-count").textContent =
-    `${count(countOffsets(list), "offset")} in ${count(list.length, "range")}, from ${serverName(pair.source)} to ` +
-    `${serverName(pair.target.server)}. There may be fewer records: compaction and transactions use offsets without records.`;
-  at("replay-ranges").value = list.map(formatRange).join("\n");
-  at("replay-conf").value = "";
-  at("replay-dag").replaceChildren();
-  at("replay-plan-label").hidden = true;
-  at("replay-plan").checked = true;
-  at("replay-start").disabled = true;
-  say("");
-  at("replay-dag-note").textContent = "Looking for DAGs with a param named offset_ranges or ranges…";
-  at("replay").showModal();
-  try {
-    const { dags, note } = await readReplayDags();
-    if (replay.pair !== pair || replay.list !== list) return;
-    replay.dags = dags;
-    at("replay-dag").replaceChildren(...dags.map(({ dagId }) => make("option", { text: dagId, value: dagId })));
-    if (dags.length === 0) {
-      at("replay-dag-note").textContent =
-        `No DAG that you may read has a param named offset_ranges, or ranges of type array. ${note} ` +
-        "Copy the ranges from here, or add the example DAG replay_incident.";
-      return;
-    }
-    chooseDag(note);
-  } catch (error) {
-    at("replay-dag-note").textContent = error.message;
-  }
-}
-
-function chosenDag() {
-  return replay.dags.find(({ dagId }) => dagId === at("replay-dag").value);
-}
-
-function chooseDag(note = "") {
-  const { params, isPaused } = chosenDag();
-  const isPlanned = "plan_only" in params;
-  at("replay-plan-label").hidden = !isPlanned;
-  at("replay-dag-note").textContent = [
-    `The ranges go into its param ${rangesParam(params).name}.`,
-    isPlanned ? "" : "It has no param plan_only: whether it shows a plan first is the DAG's own affair.",
-    isPaused ? "The DAG is paused: the run waits until it is unpaused." : "",
-    note,
-  ]
-    .filter(Boolean)
-    .join(" ");
-  fillConf();
-  at("replay-start").disabled = false;
-  say("");
-}
-
-function fillConf() {
-  const conf = runConf(chosenDag().params, replay.pair, replay.list, at("replay-plan").checked);
-  at("replay-conf").value = JSON.stringify(conf, null, 2);
-}
-
-function say(text, isError = false) {
-  at("replay-result").textContent = text;
-  at("replay-result").className = isError ? "failed" : "";
-}
-
-async function start() {
-  const { dagId } = chosenDag();
-  let conf;
-  try {
-    conf = JSON.parse(at("replay-conf").value);
-  } catch (error) {
-    say(`The configuration must be JSON; ${error.message}`, true);
-    return;
-  }
-  at("replay-start").disabled = true;
-  say("Starting…");
-  try {
-    const runId = await startRun(dagId, conf);
-    say("Started: ");
-    at("replay-result").append(link(runId, runUrl(dagId, runId)));
-    at("replay-cancel").textContent = "Close";
-  } catch (error) {
-    say(`Nothing was started. ${error.message}`, true);
-    at("replay-start").disabled = false;
-  }
+  } else if (segment.total + (segment.tasks?.length ?? 0) > 0) openRuns(lane, segment, event);
 }
 
 // Start
@@ -466,14 +307,14 @@ at("filter").addEventListener("submit", (event) => {
   show();
 });
 at("again").addEventListener("click", () => show());
-at("runs-close").addEventListener("click", () => at("runs").close());
-at("replay-cancel").addEventListener("click", () => at("replay").close());
-at("replay").addEventListener("close", () => {
-  at("replay-cancel").textContent = "Cancel";
-});
-at("replay-dag").addEventListener("change", () => chooseDag());
-at("replay-plan").addEventListener("change", fillConf);
-at("replay-start").addEventListener("click", start);
+at("csv").addEventListener("click", () => exportAs("csv", toCsv));
+at("json").addEventListener("click", () => exportAs("json", toJson));
+at("state").append(...STATES.map((state) => make("option", { value: state, text: label(state) })));
+for (const id of VIEW) {
+  if (address.has(id)) at(id).value = address.get(id);
+  at(id).addEventListener("input", () => ledger !== null && draw());
+}
+at("view").addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("storage", (event) => {
   if (event.key === "theme" || event.key === null) applyTheme();
 });
@@ -491,6 +332,5 @@ if (isOneRun) {
 } else {
   at("from").value = utcInput(new Date(Date.now() - DAYS * 24 * 3600 * 1000));
 }
-at("topic").value = address.get("topic") ?? "";
 applyTheme();
 show();

@@ -11,7 +11,7 @@ _Message = MutableMapping[str, Any]
 
 _FOLDER = Path(__file__).parent
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-_FILES = ("index.html", "page.js", "api.js", "chart.js", "coverage.js", "page.css")
+_FILES = frozenset(file.name for file in _FOLDER.iterdir() if file.suffix in _CONTENT_TYPES)
 #: No inline script, no resource of another host. Airflow shows the page in a frame.
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "

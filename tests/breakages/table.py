@@ -711,10 +711,18 @@ BREAKAGES = (
     Breakage(
         "markup-from-a-header",
         "Names and texts from Airflow's API are shown as text, and never as markup.",
-        "airflow_provider_kafka_spark/coverage_page/page.js",
+        "airflow_provider_kafka_spark/coverage_page/elements.js",
         "if (text !== undefined) element.textContent = text;",
         "if (text !== undefined) element.innerHTML = text;",
         ["tests/coverage_page/test_page.py::test_nothing_that_the_api_says_is_markup"],
+    ),
+    Breakage(
+        "replay-offered-without-rights",
+        "A user who may make no runs is offered no replay.",
+        "airflow_provider_kafka_spark/coverage_page/replay.js",
+        "return error.status !== 403;",
+        "return error.status !== 401;",
+        ["tests/coverage_page/test_stubbed_page.py::test_what_the_rights_do_not_allow_is_not_offered"],
     ),
     Breakage(
         "script-of-another-host-permitted",
@@ -766,11 +774,11 @@ BREAKAGES = (
     ),
     Breakage(
         "page-calls-a-failed-range-a-gap",
-        "What a failed run was to copy is failed and no gap, which would be offered for a replay.",
-        "airflow_provider_kafka_spark/coverage_page/coverage.js",
-        'for (const state of ["running", "failed", "lost"]) {',
-        'for (const state of ["running", "lost"]) {',
-        ["tests/coverage_page/test_coverage_module.py::test_what_a_failed_task_has_not_delivered_is_to_be_cleared"],
+        "What a failed run was to copy is failed and not missing, which would be offered for a replay.",
+        "airflow_provider_kafka_spark/coverage_page/pairs.js",
+        'for (const state of ["empty", "unfinished", "failed", "lost"]) {',
+        'for (const state of ["empty", "unfinished", "lost"]) {',
+        ["tests/coverage_page/test_page_modules.py::test_the_page_judges_as_the_command_does"],
     ),
     Breakage(
         "flag-not-parsed",

@@ -19,7 +19,7 @@ HUGE = (9007199254740993, 9223372036854775807)
 def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi]:
     events, tasks = runs.one_of_each()
     events += runs.month()
-    entry = runs.ledger("a1", [f"{MARKUP}:0:0:10", f"{MARKUP}:0:20:30"], targets=("markup",))
+    entry = runs.ledger("a1", ["markup:0:0:10", "markup:0:20:30"], targets=(MARKUP,))
     events.append(runs.event(entry, task_id=MARKUP, dag_run_id=MARKUP))
     entry = runs.ledger("a2", [f"huge:0:{HUGE[0]}:{HUGE[0] + 1}", f"huge:0:{HUGE[0] + 2}:{HUGE[1]}"], targets=("huge",))
     events.append(runs.event({**entry, "records_read": 1}))

@@ -46,7 +46,7 @@ def main(file: Path, dags: Path) -> None:
                 "timestamp": datetime.fromisoformat(event["timestamp"]),
                 "source_dag_id": event.get("dag_id", "hourly_copy"),
                 "source_run_id": event.get("dag_run_id", "manual"),
-                "source_task_id": event.get("task_id", "copy"),
+                "source_task_id": event.get("source_task_id", "copy") and event.get("task_id", "copy"),
                 "source_map_index": event.get("map_index", -1),
             }
             for event in content["events"]
@@ -65,14 +65,17 @@ def _write_task(session: Any, task: dict[str, Any]) -> None:
         run = dag.create_dagrun(
             run_id=task["dag_run_id"],
             run_after=started,
-            run_type=DagRunType.MANUAL,
+            run_type=DagRunType.from_run_id(task["dag_run_id"]),
             triggered_by=DagRunTriggeredByType.TEST,
             state=DagRunState.RUNNING,
             start_date=started,
             session=session,
         )
     (instance,) = [ti for ti in run.get_task_instances(session=session) if ti.task_id == task["task_id"]]
-    instance.state, instance.start_date, instance.updated_at = task["state"], started, started
+    # A task that has stored nothing has not begun.
+    instance.state, instance.updated_at = task["state"], started
+    instance.start_date = started if task["store"] else None
+    instance.end_date = started if task["state"] == "failed" else None
     for key, value in task["store"].items():
         session.add(
             TaskStateStoreModel(

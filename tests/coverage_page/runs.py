@@ -35,26 +35,39 @@ def task(run: str, state: str, store: dict[str, Any], *, hours_ago: float = 1, *
     return {**where, "dag_run_id": run, "state": state, "started_at": moment.isoformat(), "store": store}
 
 
+def due(hours_ago: float) -> str:
+    """The end of the id of a run that was due then."""
+    return (NOW - timedelta(hours=hours_ago)).isoformat()
+
+
 def one_of_each(partitions: int = 4) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Events and tasks with each state of a range: covered, twice, gap, lost, running, failed."""
+    """Events and tasks with each state of a range, and an event that no task has made."""
 
     def of(from_offset: int, until_offset: int) -> list[str]:
         return [f"orders:{p}:{from_offset + 40 * p}:{until_offset + 40 * p}" for p in range(partitions)]
 
-    windows = [(100 * i, 100 * i + 100) for i in range(20) if i not in (5, 6, 12)]
+    hours = [hour for hour in range(20) if hour not in (5, 6, 9, 12)]
+    windows = {hour: ledger(f"{hour:016x}", of(100 * hour, 100 * hour + 100)) for hour in hours}
+    windows[15] |= {"offset_ranges": of(1500, 1580), "empty_ranges": of(1580, 1600)}
+    windows[19]["log"] = {
+        "at": (NOW - timedelta(hours=15)).isoformat(),
+        "source": [f"orders:{p}:0:{2500 + 40 * p}" for p in range(partitions)],
+        "target": [f"orders_copy:{p}:0:1730" for p in range(partitions)],
+    }
     events = [
-        event(ledger(f"{i:016x}", of(*window)), hours_ago=30 - i, dag_run_id=f"scheduled__{i}")
-        for i, window in enumerate(windows)
+        event(entry, hours_ago=34 - hour, dag_run_id=f"scheduled__{due(34 - hour)}") for hour, entry in windows.items()
     ]
     twice = ledger("f" * 16, of(250, 380))
     events.append(event(twice, hours_ago=2, dag_id="replay_ranges", task_id="replay", dag_run_id="manual__replay"))
     lost = ledger("e" * 16, [], missing_ranges=[f"orders:{p}:{1200 + 40 * p}:{1300 + 40 * p}" for p in range(2)])
     events.append(event(lost, hours_ago=3, dag_run_id="scheduled__lost"))
+    events.append(event(ledger("9" * 16, of(520, 580)), hours_ago=2.5, source_task_id=None))
     running = ledger("d" * 16, [], state="running", planned_ranges=of(2000, 2200))
     failed = ledger("c" * 16, ["orders:0:2200:2250"], state="partial", planned_ranges=of(2200, 2400))
     tasks = [
         task("manual__now", "running", {"ledger": running, "other": {"version": 1}}, hours_ago=0.1),
         task("manual__failed", "failed", {"ledger": failed}, hours_ago=0.5),
+        task(f"backfill__{due(25)}", "queued", {}, hours_ago=0.2),
     ]
     return events, tasks
 

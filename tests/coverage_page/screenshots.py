@@ -1,6 +1,7 @@
-"""Take the screenshots of the documentation: ``python -m tests.coverage_page.screenshots [FOLDER]``.
+"""The pictures of the documentation: ``python -m tests.coverage_page.screenshots [FOLDER]``.
 
-It starts an Airflow with runs of each kind, and Chromium. The default folder is ``docs/images``.
+It starts an Airflow with runs of each kind, and Chromium. The default folder is ``docs/images``. A test of the page
+brings it to the same states, and reads what the pictures show.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.chromium import Chromium
@@ -24,32 +26,44 @@ def main(folder: Path) -> None:
     try:
         with AirflowApi(scratch, path="") as api, Chromium() as page:
             api.write(*runs.one_of_each())
-            page.set_cookie("_token", api.token("ada"), f"{api.url}/")
-            _show_hover(api, page, folder / "coverage-page.png")
-            _show_replay(api, page, folder / "coverage-page-replay.png")
+            for name, show in PICTURES.items():
+                show(api, page)
+                page.screenshot(folder / name)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _show_hover(api: AirflowApi, page: Chromium, file: Path) -> None:
+def _in_airflow(api: AirflowApi, page: Chromium, user: str) -> None:
+    page.call("Network.clearBrowserCookies")
+    page.set_cookie("_token", api.token(user), f"{api.url}/")
+    # The route is of the plugin's view, and what follows is the address in its frame.
+    page.visit(f"{api.url}/plugin/kafka-coverage{api.path}/kafka-coverage/?topic=orders_copy")
+    page.wait_for(f"!!{_FRAME}?.querySelector('.pair')")
+
+
+def hover(api: AirflowApi, page: Chromium) -> str:
+    """In the light, the pointer over what two runs have copied. Returns what is said of it."""
     page.prefer("light")
-    page.resize(1280, 740)
-    page.visit(f"{api.url}/plugin/kafka-coverage")
-    page.wait_for(f"!!{_FRAME}.querySelector('.pair')")
+    page.resize(1280, 820)
+    _in_airflow(api, page, "ada")
     x, y = page.evaluate(
         "(() => { const f = document.querySelector('iframe').getBoundingClientRect();"
         f"const b = {_FRAME}.querySelector('.chart').getBoundingClientRect();"
-        "return [f.x + b.x + b.width * 0.16, f.y + b.y + 50] })()"
+        "return [f.x + b.x + 58 + (b.width - 66) * 340 / 2620, f.y + b.y + 29] })()"
     )
     page.mouse("mouseMoved", x, y)
     page.wait_for(f"!{_FRAME}.querySelector('#tip').hidden")
-    page.screenshot(file)
+    said: str = page.evaluate(f"{_FRAME}.querySelector('#tip').innerText")
+    return said
 
 
-def _show_replay(api: AirflowApi, page: Chromium, file: Path) -> None:
+def replay(api: AirflowApi, page: Chromium) -> str:
+    """In the dark, the dialog of a replay. Returns its configuration."""
     page.prefer("dark")
-    page.resize(1000, 780)
-    page.visit(f"{api.url}/kafka-coverage/")
+    page.resize(1000, 860)
+    page.call("Network.clearBrowserCookies")
+    page.set_cookie("_token", api.token("ada"), f"{api.url}/")
+    page.visit(f"{api.url}/kafka-coverage/?topic=orders_copy")
     page.wait_for("!!document.querySelector('.pair')")
     page.evaluate("document.querySelector('.chart').focus()")
     page.press("g")
@@ -59,7 +73,27 @@ def _show_replay(api: AirflowApi, page: Chromium, file: Path) -> None:
         "(() => { const s = document.querySelector('#replay-dag'); s.value = 'replay_ranges';"
         "s.dispatchEvent(new Event('change')); document.activeElement.blur() })()"
     )
-    page.screenshot(file)
+    page.wait_for("document.querySelector('#replay-plan-label').checkVisibility()")
+    configuration: str = page.evaluate("document.querySelector('#replay-conf').value")
+    return configuration
+
+
+def viewer(api: AirflowApi, page: Chromium) -> str:
+    """The page of a user who may only read, with the table. Returns its text."""
+    page.prefer("light")
+    page.resize(1280, 900)
+    _in_airflow(api, page, "vera")
+    page.evaluate(f"{_FRAME}.querySelector('details').open = true")
+    page.wait_for(f"!!{_FRAME}.querySelector('details table')")
+    text: str = page.evaluate(f"{_FRAME}.body.innerText")
+    return text
+
+
+PICTURES: dict[str, Callable[[AirflowApi, Chromium], str]] = {
+    "coverage-page.png": hover,
+    "coverage-page-replay.png": replay,
+    "coverage-page-viewer.png": viewer,
+}
 
 
 if __name__ == "__main__":

@@ -623,7 +623,7 @@ Length and depth are bounded before Spark starts
 
 # What the coverage page can do
 Airflow decides what is shown, and who may start a replay
-  tests/coverage_page/test_page.py::test_a_user_who_may_only_read_starts_nothing
+  tests/coverage_page/test_page.py::test_a_user_who_may_only_read_is_offered_no_replay
   tests/coverage_page/test_page.py::test_a_visitor_without_a_session_sees_nothing
 Names from the API are shown as text
   tests/coverage_page/test_page.py::test_nothing_that_the_api_says_is_markup

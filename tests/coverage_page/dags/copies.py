@@ -22,6 +22,7 @@ with DAG("function_copy", schedule=None):
 with DAG(
     "replay_ranges",
     schedule=None,
+    tags=["kafka-spark-replay"],
     params={"offset_ranges": Param([], type="array"), "target_topic": "orders_copy", "plan_only": Param(False)},
 ):
     ReplayOffsetRangesOperator(
