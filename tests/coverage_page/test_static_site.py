@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,6 +14,9 @@ from fastapi import FastAPI
 
 from airflow_provider_kafka_spark.coverage_page.plugin import CoveragePagePlugin
 from airflow_provider_kafka_spark.coverage_page.static_site import StaticSite
+from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 
 
 class _Site:
@@ -56,6 +60,18 @@ def test_nothing_else_is_served(site: _Site, name: str) -> None:
     answer = site.request("GET", name)
 
     assert (answer.status_code, answer.text) == (404, "Not found\n")
+
+
+def test_the_link_is_of_the_operators_that_copy() -> None:
+    """Airflow compares the names of class and module."""
+    (link,) = CoveragePagePlugin.operator_extra_links
+    copying = (KafkaToKafkaBatchOperator, ReplayOffsetRangesOperator, KafkaToKafkaAvailableNowOperator)
+
+    assert {(c.__module__, c.__name__) for c in link.operators} == {(c.__module__, c.__name__) for c in copying}
+    key = SimpleNamespace(dag_id="a/b", run_id="scheduled__2026-11-20T10:00:00+00:00")
+    assert link.get_link(None, ti_key=key) == (
+        "dags/a%2Fb/runs/scheduled__2026-11-20T10%3A00%3A00%2B00%3A00/plugin/kafka-coverage-run"
+    )
 
 
 def test_nothing_is_written(site: _Site) -> None:

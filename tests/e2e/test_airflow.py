@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import pytest
 
@@ -172,7 +173,8 @@ def test_every_record_of_the_backfilled_hours_lands_in_exactly_one_window(scene:
         _check_result(result)
         # The Spark UI has ended with the job.
         assert [entry["key"] for entry in stored["xcom_entries"]] == ["return_value"]
-        assert button["extra_links"] == {"Spark application": None}
+        link = f"dags/{BACKFILLED}/runs/{quote(run, safe='')}/plugin/kafka-coverage-run"
+        assert button["extra_links"] == {"Kafka coverage": link, "Spark application": None}
         expected = {
             "run_id": result["run_id"],
             "records_written": PER_HOUR,
