@@ -56,6 +56,7 @@ export async function openReplay(pair, list) {
     `${count(countOffsets(list), "offset")} in ${count(list.length, "range")}, from ${serverName(pair.source)} to ` +
     `${serverName(pair.target.server)}. There may be fewer records: compaction and transactions use offsets without records.`;
   at("replay-ranges").value = list.map(formatRange).join("\n");
+  at("replay-peek").textContent = `airflow kafka-spark peek ${formatRange(list[0])}`;
   at("replay-dag").replaceChildren();
   for (const id of ["replay-how", "replay-dag-label", "replay-conf-label", "replay-plan-label"]) at(id).hidden = true;
   at("replay-plan").checked = true;
