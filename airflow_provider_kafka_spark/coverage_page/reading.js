@@ -30,7 +30,9 @@ export async function readLedger(filter, on) {
     readEvents(filter, notes, on),
     readTasks(searchesOfOperators(filter), notes, on),
   ]);
-  const functions = await readTasks(searchesOfFunctions(filter, events), notes, on);
+  const known = knownFunctions(events);
+  const others = await readTasks(searchesOfFunctions(filter, [...known.values()]), notes, on);
+  const functions = others.filter((task) => known.has(functionKey(task.dag_id, task.task_id)));
   const tasks = [...new Map([...ours, ...functions].map((task) => [task.id, task])).values()].filter(isBefore(filter.to));
   const stores = await readStores(tasks, notes, on);
   // A task may have ended since its events were read.
@@ -109,13 +111,19 @@ function searchesOfOperators({ from, to, dagId, runId }) {
   ];
 }
 
+const functionKey = (dagId, taskId) => JSON.stringify([dagId, taskId]);
+
 /** An operator of another name, or one that a @task function calls, is known by the tasks that succeeded. */
-function searchesOfFunctions({ from, to, runId }, events) {
-  const known = events.filter((event) => isOfTask(event) && event.source_dag_id);
-  const pairs = [...new Map(known.map((e) => [JSON.stringify([e.source_dag_id, e.source_task_id]), e])).values()];
-  if (runId || pairs.length === 0) return [];
-  const some = pairs.slice(0, MAX_FUNCTIONS);
-  const unique = (name) => [...new Set(some.map((event) => event[name]))];
+function knownFunctions(events) {
+  const of = events.filter((event) => isOfTask(event) && event.source_dag_id);
+  const found = new Map(of.map((event) => [functionKey(event.source_dag_id, event.source_task_id), event]));
+  return new Map([...found].slice(0, MAX_FUNCTIONS));
+}
+
+/** For all DAGs and all tasks of them at once: what it finds may be another task. */
+function searchesOfFunctions({ from, to, runId }, known) {
+  if (runId || known.length === 0) return [];
+  const unique = (name) => [...new Set(known.map((event) => event[name]))];
   const body = { dag_ids: unique("source_dag_id"), task_ids: unique("source_task_id"), order_by: "-start_date" };
   const path = "dags/~/dagRuns/~/taskInstances/list";
   const ended = { ...(from ? { end_date_gte: from } : {}), ...(to ? { start_date_lt: to } : {}) };

@@ -16,7 +16,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from airflow_provider_kafka_spark.coverage_page.static_site import StaticSite
 
 _STORE = re.compile(r"dags/([^/]+)/dagRuns/([^/]+)/taskInstances/([^/]+)/state-store")
-_FAILED = {"failed", "upstream_failed", "removed"}
+#: Id of a task that has no operator of this package.
+FUNCTION = "function"
 
 
 @dataclass
@@ -93,9 +94,11 @@ class StubApi:
         if path.startswith("dags/~/"):
             states = [state or "no_status" for state in body.get("state") or query.get("state", [])]
             query |= {"limit": [str(body["page_limit"])], "offset": [str(body["page_offset"])]} if body else {}
-            found = (
-                [] if body else [_task(i, t) for i, t in enumerate(self.tasks) if (t["state"] or "no_status") in states]
-            )
+            found = [_task(i, t) for i, t in enumerate(self.tasks) if (t["state"] or "no_status") in states]
+            if body:
+                found = [t for t in found if t["dag_id"] in body["dag_ids"] and t["task_id"] in body["task_ids"]]
+            else:
+                found = [t for t in found if t["task_id"] != FUNCTION]
             return 200, _page(found, query, "task_instances")
         if store := _STORE.fullmatch(path):
             where = tuple(map(unquote, store.groups()))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.chromium import Chromium
 from tests.coverage_page.runs import event, ledger, task
-from tests.coverage_page.stub_api import StubApi
+from tests.coverage_page.stub_api import FUNCTION, StubApi
 from tests.required_tools import needs_chromium
 
 pytestmark = needs_chromium
@@ -168,6 +168,25 @@ def test_runs_that_have_not_begun_are_drawn_and_named_before_a_replay(browser: C
             page.press("ArrowRight")
         assert "Waiting: partition 0, offsets 300 to 400" in _text(page, "#tip")
         assert "hourly_copy.copy, DAG run backfill__2026-11-01T02:00:00Z: queued" in _text(page, "#tip")
+
+
+def test_functions_that_called_an_operator_are_found_in_one_search(browser: Chromium) -> None:
+    """By their events; another task of the same DAGs is none of them."""
+    where = {"dag_id": "function_copy", "task_id": FUNCTION}
+    events = [
+        *GAP,
+        event(ledger("r2", ["calls:0:0:10"], targets=("calls_copy",)), source_task_id=FUNCTION, dag_id="function_copy"),
+    ]
+    planned = ledger("r3", [], targets=("calls_copy",), state="running", planned_ranges=["calls:0:10:30"])
+    tasks = [task("manual__1", "failed", {"ledger": planned}, **where)]
+    tasks.append(task("backfill__2026-11-01T01:00:00Z", "queued", {}, task_id=FUNCTION))
+    with StubApi(events, tasks, dags={"replay": RANGES}) as api:
+        page = _show(browser, api)
+
+        assert "covered 10 · failed 20" in _text(page, ".servers")
+        assert api.requests.count("POST dags/~/dagRuns/~/taskInstances/list") == 2
+        _open_replay(page)
+        assert not page.evaluate("document.querySelector('#replay-warning').checkVisibility()")
 
 
 def test_a_list_that_changes_while_it_is_read_is_not_said_to_be_cut(browser: Chromium) -> None:
