@@ -70,7 +70,7 @@ class DelegationTokenPolicy:
             obtained_by_spark((source.config, sink.config))
             return
         by_token = self._configs(source, sink)
-        cluster.handler_jars(config for config in (source.config, sink.config) if config not in by_token)
+        cluster.jars.handlers(config for config in (source.config, sink.config) if config not in by_token)
         for config in by_token:
             check_issues_tokens(config)
             if not config.protocol.startswith("SASL_"):
@@ -79,7 +79,7 @@ class DelegationTokenPolicy:
                     f"The security.protocol of connection {config.conn_id!r} is {config.protocol}. Name a SASL "
                     "listener, or say 'source' or 'target' for the other cluster alone."
                 )
-            cluster.client_jars  # noqa: B018 - they are fetched here
+            cluster.jars.client  # noqa: B018 - they are fetched here
 
     @contextmanager
     def logins(
@@ -95,7 +95,7 @@ class DelegationTokenPolicy:
             yield _obtained(source.config, sink.config, cluster.deployment.login_folder)
             return
         configs = self._configs(source, sink)
-        jars = cluster.client_jars if configs else None
+        jars = cluster.jars.client if configs else None
         with JobTokens(
             configs, state_store=state_store, min_lifetime_ms=self._min_lifetime_ms, timeout=self._timeout, jars=jars
         ) as tokens:

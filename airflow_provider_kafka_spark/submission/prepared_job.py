@@ -183,7 +183,7 @@ def submit_options(
     of_cluster = {} if deployment.driver_on_worker else {"driver_class_path": options.get("driver_class_path")}
     options = {**absolute_paths(options, Path.cwd()), **of_cluster}
     options["conf"] = _conf(cluster, options, folder, logins)
-    for name, value in cluster.connector_options((logins.source, logins.target)).items():
+    for name, value in cluster.jars.options((logins.source, logins.target)).items():
         options[name] = _joined(options.get(name), value, separator=":" if name == "driver_class_path" else ",")
     if not deployment.executors_on_worker:
         options["py_files"] = _joined(options.get("py_files"), str(write_code(folder)))

@@ -5,41 +5,27 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError, OptionError, ReportLocationError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.submission.deployment import YARN_CLUSTER, Deployment, deployment_of
+from airflow_provider_kafka_spark.submission.job_jars import JobJars
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.spark_connection import (
-    CONNECTOR_EXTRA,
     HISTORY_SERVER_EXTRA,
     REPORT_LOCATION_EXTRA,
     SparkConnection,
 )
 from airflow_provider_kafka_spark.submission.spark_properties import properties_of
-from airflow_provider_kafka_spark.toolchain.connector import (
-    PROVIDED,
-    client_jars,
-    connector_jars,
-    is_coordinate,
-    is_sparks_module,
-)
+from airflow_provider_kafka_spark.toolchain.connector import PROVIDED
 from airflow_provider_kafka_spark.toolchain.java import find_java
-from airflow_provider_kafka_spark.toolchain.login_handlers import (
-    fetched_handler,
-    has_class,
-    how_to_give,
-    missing_handler,
-)
 from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
 
@@ -55,8 +41,6 @@ _OF_THE_CONNECTION = {
 ONE_WRITER: Mapping[str, str] = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
 #: Without transactions, a repeated task writes its records again.
 _ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
-#: Properties that name jars, which Spark may fetch itself.
-_JAR_PROPERTIES = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath", "spark.executor.extraClassPath")
 #: Properties whose values become arguments of the driver's JVM.
 _DRIVER_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _SECRET_JAVA_OPTION = re.compile(
@@ -123,7 +107,7 @@ class SparkCluster:
             )
         home = self.spark_home
         find_java(home.minimum_java)
-        self.connector_jars  # noqa: B018 - the jars are fetched here, before anything else happens
+        self.jars.connector  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
         self._check_kubernetes()
         self.history_server  # noqa: B018
@@ -177,7 +161,7 @@ class SparkCluster:
         """
         if self.kubernetes is None:
             return
-        if self.connector_jars and not self._spark_property(UPLOAD_PATH):
+        if self.jars.connector and not self._spark_property(UPLOAD_PATH):
             raise OptionError(
                 "On Kubernetes in cluster mode Spark's Kafka connector must be in the image: the worker's jars do not "
                 "reach the pods. Put it into the image's /opt/spark/jars and pass kafka_connector='provided', or "
@@ -263,85 +247,13 @@ class SparkCluster:
         return properties_of(self.submit_options.get("properties_file"), self.spark_home, environ)
 
     @cached_property
-    def connector_jars(self) -> list[Path]:
-        """The connector's jars; empty if the cluster has its own."""
-        wanted = self._wanted_connector
-        return [] if wanted == PROVIDED else connector_jars(wanted, lambda: self.spark_home)
-
-    @cached_property
-    def client_jars(self) -> list[Path]:
-        """The jars of Kafka's Java client on the worker: those of the job, or fetched if the cluster has its own.
-
-        :raises JarError: if they are unavailable.
-        """
-        return client_jars(self._wanted_connector, lambda: self.spark_home)
-
-    @property
-    def _wanted_connector(self) -> str | None:
-        wanted = self._kafka_connector or self._connector_of_connection()
+    def jars(self) -> JobJars:
+        """The jars that a job is given."""
+        wanted = self._kafka_connector or self._connection.connector
         if wanted is None and "spark-sql-kafka" in str(self.submit_options.get("packages") or ""):
-            return PROVIDED
-        return wanted
-
-    def _connector_of_connection(self) -> str | None:
-        """What the connection names.
-
-        :raises ConnectionConfigError: if it is a Maven module other than Spark's, whose code would run in the driver.
-        """
-        wanted = self._connection.extra.get(CONNECTOR_EXTRA)
-        if wanted is None or (isinstance(wanted, str) and (not is_coordinate(wanted) or is_sparks_module(wanted))):
-            return wanted
-        raise ConnectionConfigError(
-            f"{CONNECTOR_EXTRA!r} in the Extra of connection {self.spark_conn_id!r} must be a folder or glob of jars, "
-            f"'provided', or 'org.apache.spark:spark-sql-kafka-0-10_2.13:<version>'; got {wanted!r}. Pass another "
-            "module as kafka_connector to the operator."
-        )
-
-    def handler_jars(self, configs: Iterable[KafkaClientConfig]) -> list[Path]:
-        """The jars of the login handlers that connections to managed clusters need in Spark, beyond the jars that the
-        job is given anyhow. They are fetched here.
-
-        :raises JarError: if a handler is neither fetched nor given. With ``kafka_connector="provided"``, and where the
-            author's ``jars`` cannot be looked into, this is not known before the job.
-        """
-        needed = dict.fromkeys(config.login_handler for config in configs)
-        found: list[Path] = []
-        for name in filter(None, needed):
-            wanted = self._wanted_connector
-            is_folder = wanted is not None and not is_coordinate(wanted)
-            if wanted == PROVIDED or self._author_gives(name):
-                continue
-            if not is_folder:
-                found += fetched_handler(name)
-            elif not has_class(self.connector_jars, name):
-                raise JarError(f"{missing_handler(name)}; kafka_connector is {wanted!r}. {how_to_give(name)}")
-        return found
-
-    def _author_gives(self, class_name: str) -> bool:
-        """Whether the author's own jars have a class, or may have it."""
-        options = self.submit_options
-        if options.get("packages") or any(self._spark_property(name) for name in _JAR_PROPERTIES):
-            return True
-        named = [*str(options.get("jars") or "").split(","), *str(options.get("driver_class_path") or "").split(":")]
-        local = [name.strip().removeprefix("file://") for name in named if name.strip()]
-        if any(":/" in name for name in local):
-            return True
-        files = [path for name in local for path in Path(name).parent.glob(Path(name).name)]
-        return has_class(files, class_name)
-
-    def connector_options(self, configs: Iterable[KafkaClientConfig] = ()) -> dict[str, str]:
-        """The submit options that put the connector on the class path, and what the logins of a job need.
-
-        :param configs: the job's connections.
-        """
-        connector, handlers = list(map(str, self.connector_jars)), list(map(str, self.handler_jars(configs)))
-        # On one machine jars need not be sent, and --jars would copy each of them at every start. A handler's jar has
-        # classes that Spark has too, such as Netty's: only after Spark's own by --jars.
-        if self.deployment.executors_on_worker:
-            paths = {"driver_class_path": ":".join(connector), "jars": ",".join(handlers)}
-        else:
-            paths = {"jars": ",".join((*connector, *handlers))}
-        return {name: value for name, value in paths.items() if value}
+            wanted = PROVIDED
+        are_sent = not self.deployment.executors_on_worker
+        return JobJars(wanted, self.submit_options, lambda: self.spark_home, self._spark_property, are_sent=are_sent)
 
     @property
     def master(self) -> str:

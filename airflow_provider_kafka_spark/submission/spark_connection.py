@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.connection.connection_form import KAFKA_TYPES
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.toolchain.connector import is_coordinate, is_sparks_module
 
 #: Keys in the Extra: for the connector and the report's place in place of the operator's arguments, and for the history
 #: server.
@@ -76,3 +77,18 @@ class SparkConnection:
         kind, host, port = self._connection.conn_type, str(self._connection.host or ""), self._connection.port
         is_whole = kind == "spark" and host and ("://" in host or not port)
         return (host if is_whole else f"{kind}://{host}") + (f":{port}" if port else "")
+
+    @property
+    def connector(self) -> str | None:
+        """The Kafka connector that it names.
+
+        :raises ConnectionConfigError: if it is a Maven module other than Spark's, whose code would run in the driver.
+        """
+        wanted = self.extra.get(CONNECTOR_EXTRA)
+        if wanted is None or (isinstance(wanted, str) and (not is_coordinate(wanted) or is_sparks_module(wanted))):
+            return wanted
+        raise ConnectionConfigError(
+            f"{CONNECTOR_EXTRA!r} in the Extra of connection {self.conn_id!r} must be a folder or glob of jars, "
+            f"'provided', or 'org.apache.spark:spark-sql-kafka-0-10_2.13:<version>'; got {wanted!r}. Pass another "
+            "module as kafka_connector to the operator."
+        )

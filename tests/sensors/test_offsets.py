@@ -25,7 +25,12 @@ from airflow.sdk.exceptions import (
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.conditions.last_run import LastRun
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, ConcurrentRunsError, ConsumerGroupError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    ConcurrentRunsError,
+    ConsumerGroupError,
+    DataLossError,
+)
 from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -39,7 +44,7 @@ from airflow_provider_kafka_spark.state import last_run
 from airflow_provider_kafka_spark.state.last_run import LastRunStore
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger
+from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, event_of_error
 from tests.airflow_fakes import TaskInstance, Variables, task_context
 from tests.bare_ranges import bare
 
@@ -461,10 +466,10 @@ def test_an_event_of_the_trigger_is_judged_in_full() -> None:
     with pytest.raises(AirflowFailException, match="ProtocolError"):
         sensor.execute_complete(context, None)
     with pytest.raises(AirflowFailException, match="DataLossError: gone"):
-        sensor.execute_complete(context, {"status": "error", "error": "DataLossError", "message": "gone"})
-    for name, kind in (("ConsumerGroupError", ConsumerGroupError), ("BrokerUnavailableError", BrokerUnavailableError)):
-        with pytest.raises(kind):
-            sensor.execute_complete(context, {"status": "error", "error": name, "message": "later"})
+        sensor.execute_complete(context, event_of_error(DataLossError("gone")))
+    for error in (ConsumerGroupError("later"), BrokerUnavailableError("later")):
+        with pytest.raises(type(error)):
+            sensor.execute_complete(context, event_of_error(error))
 
 
 def test_templated_fields_take_what_another_task_returns() -> None:

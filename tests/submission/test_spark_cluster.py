@@ -62,7 +62,7 @@ def test_a_kafka_connection_is_no_cluster(connection: Callable[..., None], kind:
 
 def test_on_one_machine_the_handler_comes_after_sparks_own_jars() -> None:
     """It has Netty in it: before Spark's own on the class path it would replace that of Spark."""
-    options = _cluster().connector_options([_config(_MSK), _config(_MSK)])
+    options = _cluster().jars.options([_config(_MSK), _config(_MSK)])
 
     assert Path(options["jars"]).name == "aws-msk-iam-auth-2.3.5-all.jar"
     assert "msk" not in options["driver_class_path"]
@@ -71,7 +71,7 @@ def test_on_one_machine_the_handler_comes_after_sparks_own_jars() -> None:
 def test_on_a_cluster_it_travels_with_the_connector(connection: Callable[..., None]) -> None:
     connection("spark_default", conn_type="spark", host="yarn")
 
-    names = [Path(path).name for path in _cluster().connector_options([_config(_MSK)])["jars"].split(",")]
+    names = [Path(path).name for path in _cluster().jars.options([_config(_MSK)])["jars"].split(",")]
 
     assert "aws-msk-iam-auth-2.3.5-all.jar" in names
     assert any(name.startswith("spark-sql-kafka") for name in names)
@@ -80,21 +80,21 @@ def test_on_a_cluster_it_travels_with_the_connector(connection: Callable[..., No
 def test_other_logins_and_an_image_need_none() -> None:
     plain = translate("plain", {"bootstrap.servers": "broker-1:9092"})
 
-    assert "jars" not in _cluster().connector_options([plain])
-    assert _cluster("provided").connector_options([_config(_MSK)]) == {}
+    assert "jars" not in _cluster().jars.options([plain])
+    assert _cluster("provided").jars.options([_config(_MSK)]) == {}
 
 
 @pytest.mark.parametrize("option", ["jars", "driver_class_path"])
 def test_the_author_gives_it(tmp_path: Path, option: str) -> None:
     """One that is not fetched, or the error names it."""
     jar = _jar(tmp_path / "google.jar", _GOOGLES_CLASS)
-    assert _cluster(**{option: str(jar)}).handler_jars([_config(_GOOGLE)]) == []
-    assert _cluster(**{option: f"{tmp_path}/*"}).handler_jars([_config(_GOOGLE)]) == []
+    assert _cluster(**{option: str(jar)}).jars.handlers([_config(_GOOGLE)]) == []
+    assert _cluster(**{option: f"{tmp_path}/*"}).jars.handlers([_config(_GOOGLE)]) == []
 
     other = _jar(tmp_path / "other" / "other.jar", "a/B.class")
     for cluster in (_cluster(), _cluster(**{option: str(other)})):
         with pytest.raises(JarError, match="GcpLoginCallbackHandler"):
-            cluster.handler_jars([_config(_GOOGLE)])
+            cluster.jars.handlers([_config(_GOOGLE)])
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_the_author_gives_it(tmp_path: Path, option: str) -> None:
     ],
 )
 def test_what_cannot_be_looked_into_is_left_to_the_job(options: dict[str, Any]) -> None:
-    assert _cluster(**options).handler_jars([_config(_GOOGLE)]) == []
+    assert _cluster(**options).jars.handlers([_config(_GOOGLE)]) == []
 
 
 def test_a_folder_must_have_it(tmp_path: Path) -> None:
     folder = tmp_path / "connector"
     _jar(folder / "spark-sql-kafka-0-10_2.13-4.0.0.jar")
     with pytest.raises(JarError, match=r"IAMClientCallbackHandler.*kafka_connector is"):
-        _cluster(str(folder)).handler_jars([_config(_MSK)])
+        _cluster(str(folder)).jars.handlers([_config(_MSK)])
 
     _jar(folder / "google.jar", _GOOGLES_CLASS)
-    assert _cluster(str(folder)).handler_jars([_config(_GOOGLE)]) == []
+    assert _cluster(str(folder)).jars.handlers([_config(_GOOGLE)]) == []

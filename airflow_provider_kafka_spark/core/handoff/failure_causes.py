@@ -56,7 +56,7 @@ _CAUSES: Sequence[tuple[str, type[KafkaSparkError], str]] = (
         "use try_cast, get or coalesce, or leave such records out with where.",
     ),
     (
-        r"RUN_TAKEN_OVER|ProducerFencedException|InvalidProducerEpochException",
+        r"ProducerFencedException|InvalidProducerEpochException",
         RunTakenOverError,
         "A later try of this run writes in its place, so brokers take nothing more from this one. Nothing is written "
         "twice.",
@@ -141,11 +141,6 @@ _CAUSES: Sequence[tuple[str, type[KafkaSparkError], str]] = (
         "much stack for the value of a record: simplify it, or leave such records out with where.",
     ),
     (
-        r"The headers of record \S+ have a null key",
-        ExpressionError,
-        "columns['headers'] gave a header that is null or has no key: use filter or coalesce in it.",
-    ),
-    (
         r"Invalid partition: -\d",
         ExpressionError,
         "columns['partition'] gave a negative number: use pmod in it.",
@@ -155,11 +150,6 @@ _CAUSES: Sequence[tuple[str, type[KafkaSparkError], str]] = (
         ExpressionError,
         "A record's timestamp is beyond what Spark SQL can hold (year 294247). Without where, columns, reject_when and "
         "target_topic_expr such records are copied as they are.",
-    ),
-    (
-        r"UNSUPPORTED.{0,40}NULL.{0,40}topic|null topic present in the data",
-        TargetError,
-        "target_topic_expr gave null for a record.",
     ),
 )
 

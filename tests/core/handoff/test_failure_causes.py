@@ -26,8 +26,6 @@ ExpressionError: try_cast
   SparkIllegalArgumentException: [INVALID_URL] The url is invalid: x. SQLSTATE: 22P02
 ExpressionError: too deep
   java.lang.StackOverflowError
-ExpressionError: columns['headers']
-  java.lang.IllegalStateException: The headers of record orders[0]@7 have a null key.
 ExpressionError: columns['partition']
   java.lang.IllegalArgumentException: Invalid partition: -1. Partition number should always be non-negative
 DataLossError: fail_on_data_loss=False
@@ -45,8 +43,6 @@ TargetError: message.timestamp
   org.apache.kafka.common.errors.InvalidTimestampException: Timestamp 1 of message is out of range
 TargetError: compacted
   org.apache.kafka.common.InvalidRecordException: One or more records have been rejected
-TargetError: target_topic_expr gave null
-  java.lang.RuntimeException: null topic present in the data. Use the topic option
 BrokerUnavailableError: did not answer
   org.apache.kafka.common.errors.TimeoutException: Topic copy-3 not present in metadata after 60000 ms.
 BrokerUnavailableError: did not answer in time. A retry continues
@@ -57,8 +53,6 @@ BrokerAuthenticationError: listener
   SslAuthenticationException: SSL handshake failed
 BrokerAuthorizationError: WRITE
   TopicAuthorizationException: Not authorized to access topics: [copy]
-RunTakenOverError: A later try
-  java.lang.IllegalStateException: RUN_TAKEN_OVER: task x must not write: nobody has the run.
 RunTakenOverError: Nothing is written twice
   ProducerFencedException: There is a newer producer
 ExpressionError: timestamp is beyond
