@@ -30,27 +30,32 @@ _JAR_PROPERTIES = ("spark.jars", "spark.jars.packages", "spark.driver.extraClass
 class JobJars:
     """Jars are fetched when they are first asked for.
 
-    :param wanted: the connector; None for that of the Spark that submits.
+    :param wanted: finds the connector; None for that of the Spark that submits.
     :param options: the author's submit options.
     :param spark_home: finds the Spark that submits.
     :param property_of: the value of one of Spark's properties, by its name.
-    :param are_sent: executors run on other machines.
+    :param are_sent: whether executors run on other machines.
     """
 
     def __init__(
         self,
-        wanted: str | None,
+        wanted: Callable[[], str | None],
         options: Mapping[str, Any],
         spark_home: Callable[[], SparkHome],
         property_of: Callable[[str], str | None],
         *,
-        are_sent: bool,
+        are_sent: Callable[[], bool],
     ) -> None:
-        self._wanted = wanted
+        self._find_wanted = wanted
         self._options = options
         self._spark_home = spark_home
         self._property = property_of
         self._are_sent = are_sent
+
+    @cached_property
+    def _wanted(self) -> str | None:
+        # A job that another operator submits asks for no jar, and may have no Spark connection.
+        return self._find_wanted()
 
     @cached_property
     def connector(self) -> list[Path]:
@@ -105,7 +110,7 @@ class JobJars:
         connector, handlers = list(map(str, self.connector)), list(map(str, self.handlers(configs)))
         # On one machine jars need not be sent, and --jars would copy each of them at every start. A handler's jar has
         # classes that Spark has too, such as Netty's: only after Spark's own by --jars.
-        if self._are_sent:
+        if self._are_sent():
             paths = {"jars": ",".join((*connector, *handlers))}
         else:
             paths = {"driver_class_path": ":".join(connector), "jars": ",".join(handlers)}

@@ -249,11 +249,19 @@ class SparkCluster:
     @cached_property
     def jars(self) -> JobJars:
         """The jars that a job is given."""
+        return JobJars(
+            self._wanted_connector,
+            self.submit_options,
+            lambda: self.spark_home,
+            self._spark_property,
+            are_sent=lambda: not self.deployment.executors_on_worker,
+        )
+
+    def _wanted_connector(self) -> str | None:
         wanted = self._kafka_connector or self._connection.connector
         if wanted is None and "spark-sql-kafka" in str(self.submit_options.get("packages") or ""):
-            wanted = PROVIDED
-        are_sent = not self.deployment.executors_on_worker
-        return JobJars(wanted, self.submit_options, lambda: self.spark_home, self._spark_property, are_sent=are_sent)
+            return PROVIDED
+        return wanted
 
     @property
     def master(self) -> str:
