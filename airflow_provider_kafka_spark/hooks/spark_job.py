@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -16,29 +15,25 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_kafka_spark.core.errors import (
-    EarlierJobUnknownError,
     JobKilledError,
     JobReportMissingError,
-    OptionError,
-    ReportLocationError,
     StartNotRecordedError,
 )
-from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED, progress_uri
+from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.state.seal import seal
+from airflow_provider_kafka_spark.submission.applications import Applications
 from airflow_provider_kafka_spark.submission.job_files import write_private
-from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, prepare_job, report_uri_in
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress
-from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
+from airflow_provider_kafka_spark.submission.report_storage import read_report, remove_shared_report
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
-from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager, is_on_yarn
+from airflow_provider_kafka_spark.submission.yarn_rest import is_on_yarn
 from airflow_provider_kafka_spark.toolchain.private_folder import strict_umask
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
@@ -46,19 +41,6 @@ if TYPE_CHECKING:
     from airflow_provider_kafka_spark.submission.spark_submission import OnEvent, SparkSubmission
 
 log = logging.getLogger(__name__)
-
-_QUERY_SECONDS = 5.0
-#: In bytes, enough for some hundred thousand ranges.
-_LARGEST_REPORT = 64 * 1024 * 1024
-_READS = 3
-#: Seconds between two tries to read a report.
-READ_AGAIN_SECONDS = 2.0
-#: Seconds for which YARN may not answer, as during a restart of its ResourceManager.
-_MAX_OUTAGE_SECONDS = 600.0
-_NOT_TO_BE_STORED = (
-    "deferrable=True stores {} address in Airflow's database, so it must have no password; that of the connection {!r} "
-    "has one. Take it out, or pass deferrable=False."
-)
 
 
 class SparkJobHook(BaseHook):
@@ -99,6 +81,7 @@ class SparkJobHook(BaseHook):
         self._submission: SparkSubmission | None = None
         self._killed = False
         self._progress: JobProgress | None = None
+        self.applications = Applications(self.cluster, self._query, lambda: self._killed)
 
     def check(self) -> None:
         """Check everything that a submission needs, before anything is planned or started.
@@ -157,7 +140,7 @@ class SparkJobHook(BaseHook):
             application_id = submission.application_id
         if application_id is None and failure is None:
             # The worker's logging settings of Spark may hide it.
-            application_id = self.find(remote)
+            application_id = self.applications.find(remote.tag)
         if failure is not None or application_id is None:
             raise JobReportMissingError(
                 f"spark-submit must hand the job to {self.cluster.deployment.manager}; no trigger can follow it "
@@ -165,39 +148,6 @@ class SparkJobHook(BaseHook):
                 f"{application_id or 'unknown'}). {_cause(submission, failure)}"
             ) from failure
         return application_id
-
-    def manager(self) -> ResourceManager | KubernetesApi:
-        """What a trigger asks about applications in cluster mode.
-
-        :raises OptionError: if the worker does not know its address, or a trigger could not log in there.
-        """
-        kubernetes = self.cluster.kubernetes
-        if kubernetes is None:
-            return self._resource_manager()
-        if kubernetes.access.token is not None:
-            raise OptionError(
-                "deferrable=True stores how to reach Kubernetes in Airflow's database, so it cannot be by "
-                "spark.kubernetes.authenticate.submission.oauthToken. Use oauthTokenFile, a kubeconfig or the pod's "
-                "service account on worker and triggerer, or pass deferrable=False."
-            )
-        if secrets_in_url(kubernetes.access.address):
-            raise OptionError(_NOT_TO_BE_STORED.format("Kubernetes'", self.spark_conn_id))
-        return kubernetes
-
-    def _resource_manager(self) -> ResourceManager:
-        with temporary_folder() as folder:
-            submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
-            try:
-                manager = submission.resource_manager()
-            except (ValueError, RuntimeError) as error:
-                raise OptionError(
-                    f"deferrable=True needs YARN's address for the triggerer; got none ({error}). Give "
-                    "'yarn_resourcemanager_webapp_address' in the Extra of the connection "
-                    f"{self.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
-                ) from error
-        if secrets_in_url(manager.address):
-            raise OptionError(_NOT_TO_BE_STORED.format("YARN's", self.spark_conn_id))
-        return manager
 
     def _prepare(
         self,
@@ -273,36 +223,6 @@ class SparkJobHook(BaseHook):
             )
         return failure
 
-    def find(self, remote: RemoteJob) -> str | None:
-        """The application of a job whose worker died before it could store the id; None if there is none.
-
-        A worker that does not know YARN's address finds none.
-
-        :raises EarlierJobUnknownError: if the cluster does not answer for ten minutes.
-        :raises JobKilledError: if :meth:`kill` is called meanwhile.
-        """
-        manager = self.cluster.deployment.manager
-        if manager is None:
-            return None
-        with temporary_folder() as folder:
-            submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
-            began = time.monotonic()
-            while not self._killed:
-                try:
-                    return submission.application_with_tag(remote.tag)
-                except ValueError as error:
-                    self.log.warning("Whether an application of an earlier try runs is unknown: %s", error)
-                    return None
-                except RuntimeError as error:
-                    if time.monotonic() - began >= _MAX_OUTAGE_SECONDS:
-                        raise EarlierJobUnknownError(
-                            f"{manager} must answer whether an application of an earlier try runs, which has the tag "
-                            f"{remote.tag!r}; it does not ({error}). A further try asks again."
-                        ) from error
-                    self.log.warning("%s does not answer: %s", manager, error)
-                time.sleep(_QUERY_SECONDS)
-        raise JobKilledError("The task was killed while it looked for the application of an earlier try.")
-
     def report_of(self, remote: RemoteJob) -> JobReport | None:
         """The report of a job that has ended, or None if it left none.
 
@@ -326,81 +246,16 @@ class SparkJobHook(BaseHook):
         except RuntimeError as error:
             self.log.warning("The Secret %s goes only with its pod, to which it belongs: %s", name, error)
 
-    def wait_for_earlier(self, application_id: str) -> None:
-        """Wait for the end of the application of an earlier try, whose worker may have died before it.
-
-        Otherwise two jobs would write the same records. YARN and Kubernetes are queried about their own applications
-        only: a driver in local or client mode ends with its worker.
-
-        An application that they do not know has ended. An outage may last up to ten minutes.
-
-        :raises EarlierJobUnknownError: if they do not answer, or the worker does not know their address.
-        :raises JobKilledError: if :meth:`kill` is called meanwhile; the application is then killed.
-        """
-        manager = self.cluster.deployment.manager
-        if manager is not None and is_on_yarn(application_id) == (manager == "YARN"):
-            self._wait_for(application_id, manager)
-        elif is_on_yarn(application_id):
-            self.log.warning(
-                "Application %s of an earlier try is on YARN, and connection %r leads to %r now: its end is not waited "
-                "for.",
-                application_id,
-                self.spark_conn_id,
-                self.cluster.master,
-            )
-
     def _follow_pod(self, submission: SparkSubmission, prepared: PreparedJob) -> None:
         """Wait for the end of the driver that this try has started."""
         try:
-            self._follow(submission, str(submission.application_id), "Kubernetes", "this try")
+            self.applications.follow(submission, str(submission.application_id), "Kubernetes", "this try")
         except BaseException:
             # Another try finds it while it ends.
             submission.delete_pod()
             raise
         finally:
             self._remove_secret(prepared.pod)
-
-    def _wait_for(self, application_id: str, manager: str) -> None:
-        with temporary_folder() as folder:
-            submission = self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
-            try:
-                self._follow(submission, application_id, manager, "an earlier try")
-            except Exception:
-                raise
-            except BaseException:
-                # A task whose time is over has no other way to end it.
-                submission.kill_application(application_id)
-                raise
-
-    def _follow(self, submission: SparkSubmission, application_id: str, manager: str, whose: str) -> None:
-        answered, seen = time.monotonic(), ""
-        while not self._killed:
-            try:
-                status = submission.status_of(application_id)
-            except (RuntimeError, ValueError) as error:
-                # An unknown address stays unknown.
-                if isinstance(error, ValueError) or time.monotonic() - answered >= _MAX_OUTAGE_SECONDS:
-                    raise self._unknown(manager, application_id, error) from error
-                self.log.warning("%s does not answer about application %s: %s", manager, application_id, error)
-            else:
-                answered = time.monotonic()
-                if status in (None, "SUCCEEDED", "FAILED"):
-                    how = status or f"{manager} does not know it"
-                    self.log.info("Application %s of %s has ended: %s.", application_id, whose, how)
-                    return
-                if status != seen:
-                    self.log.info("Application %s of %s is %s; waiting for its end.", application_id, whose, status)
-                    seen = status
-            time.sleep(_QUERY_SECONDS)
-        submission.kill_application(application_id)
-        raise JobKilledError(f"The task was killed, and with it application {application_id} of {whose}.")
-
-    def end_application(self, application_id: str) -> None:
-        """Order the end of an application in cluster mode; a failure is only logged."""
-        try:
-            (self.cluster.kubernetes or self._resource_manager()).kill(application_id)
-        except (OptionError, RuntimeError) as error:
-            self.log.warning("Spark application %s may still run: %s", application_id, error)
 
     def page_after_end(self, application_id: str) -> str | None:
         """The page of an application after its end, on the history server or on YARN, or None."""
@@ -410,31 +265,15 @@ class SparkJobHook(BaseHook):
             return self._submission.yarn_page(application_id)
         return None
 
-    def _unknown(self, manager: str, application_id: str, error: Exception) -> EarlierJobUnknownError:
-        return EarlierJobUnknownError(
-            f"{manager} must answer whether application {application_id} of an earlier try has ended: if it still ran, "
-            f"both would write the same records. It does not answer ({error}). {self._how_to_ask(application_id)}"
-        )
-
-    def _how_to_ask(self, application_id: str) -> str:
-        if is_on_yarn(application_id):
-            return (
-                "Check that the worker reaches YARN's ResourceManager: 'yarn_resourcemanager_webapp_address' in the "
-                f"Extra of connection {self.spark_conn_id!r}, such as 'http://rm.example.com:8088', or yarn-site.xml "
-                "in HADOOP_CONF_DIR. A further try asks again, and goes on once YARN says that the application has "
-                f"ended ('yarn application -kill {application_id}' ends it) or that it knows of none."
-            )
-        return (
-            "Check the worker's access to Kubernetes (its kubeconfig or service account, and the right to list pods). "
-            "A further try asks again, and goes on once the driver's pod has ended or is gone ('kubectl delete "
-            f"pod -l spark-app-selector={application_id}')."
-        )
-
     def kill(self) -> None:
         """Stop the job wherever it runs; ``run`` then raises."""
         self._killed = True
         if self._submission is not None:
             self._submission.on_kill()
+
+    def _query(self, folder: Path) -> SparkSubmission:
+        """What asks the cluster, and submits nothing."""
+        return self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
 
     def _new_submission(
         self,
@@ -511,45 +350,6 @@ def _record(on_event: OnEvent, proceed: str | None, event: JobEvent) -> None:
         ) from error
     if proceed is not None:
         write_private(Path(proceed), b"")
-
-
-def read_report(uri: str) -> str | None:
-    """The text of a report that a driver has written, or None if it wrote none.
-
-    :raises ReportLocationError: if Airflow cannot reach that kind of storage.
-    :raises JobReportMissingError: if the storage fails repeatedly.
-    """
-    for tries_left in reversed(range(_READS)):
-        try:
-            return read_text(shared_path(uri), _LARGEST_REPORT)
-        except FileNotFoundError:
-            return None
-        except (ValueError, ImportError) as error:
-            raise ReportLocationError(
-                f"The job's report at {uri} must be readable by the worker through Airflow's ObjectStoragePath; got "
-                f"{error!r}. Install the provider of that storage (such as apache-airflow-providers-amazon), and "
-                "check its connection."
-            ) from error
-        except OSError as error:
-            if not tries_left:
-                # The job may have delivered everything; the next try checks that.
-                raise JobReportMissingError(
-                    f"The job's report at {uri} must be readable by the worker; got {error!r}. Check the storage and "
-                    "the worker's permissions on it."
-                ) from error
-            time.sleep(READ_AGAIN_SECONDS)
-    return None
-
-
-def remove_shared_report(uri: str) -> None:
-    """Remove a report that was read, and what its job said of its progress; a failure is only logged."""
-    for file in (uri, progress_uri(uri)):
-        try:
-            shared_path(file).unlink()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            log.warning("The job has ended, and its file could not be removed: %s (%r).", file, error)
 
 
 def _cause(submission: SparkSubmission, failure: Exception | None) -> str:

@@ -247,9 +247,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         """
         earlier, job = self._application_of(context), StreamRunStore(context, self.task_id).deferred
         if earlier is None and job is not None:
-            earlier = spark.find(job.remote)
+            earlier = spark.applications.find(job.remote.tag)
         if earlier is not None:
-            spark.wait_for_earlier(earlier)
+            spark.applications.wait_for(earlier)
         return folder.stale_lock()
 
     def _on_event(self, context: Context, event: JobEvent) -> None:
@@ -410,7 +410,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         """
         application_id = self._application_of(attempt.context)
         if application_id is not None:
-            attempt.spark.wait_for_earlier(application_id)
+            attempt.spark.applications.wait_for(application_id)
         report = report_of_ended(attempt, job.remote)
         attempt.spark.remove_report(job.remote)
         if isinstance(report, KafkaSparkError):

@@ -498,11 +498,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """
         remote, application_id = state.remote, state.application_id
         if remote is not None and application_id is None:
-            application_id = attempt.spark.find(remote)
+            application_id = attempt.spark.applications.find(remote.tag)
         if application_id is not None:
             said = partial(self._on_event, attempt.context)
             with nullcontext() if remote is None else followed_progress(remote.report_uri, said):
-                attempt.spark.wait_for_earlier(application_id)
+                attempt.spark.applications.wait_for(application_id)
         if remote is None:
             return None
         # A storage or a broker that does not answer is no answer: another try asks again.

@@ -58,7 +58,7 @@ class DeferrableOperator(SparkJobOperator):
         """
         if event is not None and event.get("status") == TIMED_OUT:
             application_id = event["application_id"]
-            self._new_spark_hook(context, EXACTLY_ONCE).end_application(application_id)
+            self._new_spark_hook(context, EXACTLY_ONCE).applications.end(application_id)
             raise AirflowTaskTimeout(
                 f"execution_timeout={self.execution_timeout} is over; Spark application {application_id} was ordered "
                 "to end. A retry writes only what is missing."
@@ -77,7 +77,7 @@ class DeferrableOperator(SparkJobOperator):
         hindrance = None if wanted is False else self._hindrance(spark, context)
         if wanted and hindrance is not None:
             raise OptionError(f"deferrable=True {hindrance}. Pass deferrable=False, or leave it out.")
-        return None if wanted is False or hindrance is not None else spark.manager()
+        return None if wanted is False or hindrance is not None else spark.applications.manager()
 
     def _defer(
         self, context: Context, application_id: str, manager: ClusterManager, report_uri: str | None

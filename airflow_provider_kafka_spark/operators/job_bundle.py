@@ -24,7 +24,6 @@ from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredent
 from airflow_provider_kafka_spark.core.handoff.report_mac import verified
 from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.hooks.spark_job import read_report
 from airflow_provider_kafka_spark.operators.attempt import Attempt, connected, login_options
 from airflow_provider_kafka_spark.operators.proof import proved_result, recreated_target
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
@@ -38,6 +37,7 @@ from airflow_provider_kafka_spark.submission.bundle_files import (
     write_bundle,
 )
 from airflow_provider_kafka_spark.submission.prepared_job import report_uri_in
+from airflow_provider_kafka_spark.submission.report_storage import read_report
 from airflow_provider_kafka_spark.toolchain.spark_home import connector_coordinates
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Promises of :meth:`SparkJobHook.wait_for_earlier`: no second job beside one that may still run."""
+"""Promises of :meth:`Applications.wait_for`: no second job beside one that may still run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider_kafka_spark.core.driver_pod import DriverPod
 from airflow_provider_kafka_spark.core.errors import EarlierJobUnknownError, JobKilledError
-from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.submission import applications
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 
 ID = "application_1700000000000_0001"
@@ -62,7 +62,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(spark_job, "time", clock)
+    monkeypatch.setattr(applications, "time", clock)
     return clock
 
 
@@ -102,7 +102,7 @@ def yarn(connection: Callable[..., None], clock: Clock) -> Iterator[ResourceMana
 def test_it_goes_on_after_the_end(yarn: ResourceManager, end: tuple[int, str]) -> None:
     yarn.answers = [RUNNING, RUNNING, end]
 
-    SparkJobHook().wait_for_earlier(ID)
+    SparkJobHook().applications.wait_for(ID)
 
     assert yarn.asked == 3
 
@@ -117,7 +117,7 @@ def test_it_does_not_go_on_without_an_answer(yarn: ResourceManager, clock: Clock
     yarn.answers = [RUNNING, answer]
 
     with pytest.raises(EarlierJobUnknownError, match=rf"{ID}.*worker reaches.*yarn application -kill {ID}") as raised:
-        SparkJobHook().wait_for_earlier(ID)
+        SparkJobHook().applications.wait_for(ID)
 
     assert raised.value.retriable
     assert yarn.asked > 2
@@ -128,7 +128,7 @@ def test_outages_are_waited_for(yarn: ResourceManager, clock: Clock) -> None:
     """Each is measured from the last answer; together they may last longer than one may."""
     yarn.answers = [*[OUTAGE] * 80, RUNNING] * 2 + [ended("FINISHED", "FAILED")]
 
-    SparkJobHook().wait_for_earlier(ID)
+    SparkJobHook().applications.wait_for(ID)
 
     assert yarn.asked == 163
     assert clock.now > 600
@@ -142,7 +142,7 @@ def test_a_worker_that_cannot_ask(connection: Callable[..., None], monkeypatch: 
 
     words = "'yarn_resourcemanager_webapp_address' in the Extra of connection"
     with pytest.raises(EarlierJobUnknownError, match=words):
-        SparkJobHook().wait_for_earlier(ID)
+        SparkJobHook().applications.wait_for(ID)
 
 
 def test_a_kill_ends_the_wait_and_the_application(
@@ -159,7 +159,7 @@ def test_a_kill_ends_the_wait_and_the_application(
     monkeypatch.setattr(clock, "sleep", sleep)
 
     with pytest.raises(JobKilledError, match=ID):
-        hook.wait_for_earlier(ID)
+        hook.applications.wait_for(ID)
 
     assert yarn.asked == 1
     assert [path for path in yarn.killed if ID in path]
@@ -206,33 +206,33 @@ def test_on_kubernetes_it_goes_on_after_the_end(
     kubernetes.phases = ["Pending", "Running", end]
     if isinstance(end, Exception):
         with pytest.raises(EarlierJobUnknownError, match=rf"connection refused.*kubectl delete pod .*{POD}"):
-            SparkJobHook().wait_for_earlier(POD)
+            SparkJobHook().applications.wait_for(POD)
         return
 
-    SparkJobHook().wait_for_earlier(POD)
+    SparkJobHook().applications.wait_for(POD)
 
     assert kubernetes.asked == [("etl", POD)] * 3
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1")
-    SparkJobHook().wait_for_earlier(POD)
+    SparkJobHook().applications.wait_for(POD)
     assert len(kubernetes.asked) == 3
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:1", "k8s://https://127.0.0.1:1"])
 def test_an_id_is_only_waited_for_where_it_belongs(
-    yarn: ResourceManager, connection: Callable[..., None], capsys: pytest.CaptureFixture[str], master: str
+    yarn: ResourceManager, connection: Callable[..., None], caplog: pytest.LogCaptureFixture, master: str
 ) -> None:
     """A connection that leads away from YARN by now has nobody to ask; the next try does not fail at that for ever."""
     extra = {"yarn_resourcemanager_webapp_address": yarn.url}
     connection("spark_default", conn_type="spark", host=master, extra=extra)
 
-    SparkJobHook().wait_for_earlier(ID)
+    SparkJobHook().applications.wait_for(ID)
 
     assert yarn.asked == 0
-    assert f"{ID} of an earlier try is on YARN" in capsys.readouterr().out
+    assert f"{ID} of an earlier try is on YARN" in caplog.text
 
 
 @pytest.mark.parametrize("id_", ["local-1700000000000", "app-20261120090000-0001", POD, f"../{ID}", f"{ID}/state"])
 def test_yarn_is_asked_about_its_own_only(yarn: ResourceManager, id_: str) -> None:
-    SparkJobHook().wait_for_earlier(id_)
+    SparkJobHook().applications.wait_for(id_)
 
     assert yarn.asked == 0

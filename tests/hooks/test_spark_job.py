@@ -21,9 +21,8 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     SparkSubmitNotFoundError,
 )
-from airflow_provider_kafka_spark.hooks import spark_job
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.submission import spark_cluster
+from airflow_provider_kafka_spark.submission import report_storage, spark_cluster
 
 Connection = Callable[..., None]
 
@@ -289,8 +288,8 @@ class Storage:
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Storage:
     found = Storage()
-    monkeypatch.setattr(spark_job, "shared_path", lambda _: found)
-    monkeypatch.setattr(spark_job, "READ_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(report_storage, "shared_path", lambda _: found)
+    monkeypatch.setattr(report_storage, "READ_AGAIN_SECONDS", 0)
     return found
 
 
@@ -299,23 +298,23 @@ def test_a_report_is_asked_for_again(storage: Storage, caplog: pytest.LogCapture
     cannot be removed is read all the same.
     """
     storage.failures = [OSError("reset"), OSError("reset")]
-    assert spark_job.read_report("s3://reports/1.json") == "the report"
-    spark_job.remove_shared_report("s3://reports/1.json")
+    assert report_storage.read_report("s3://reports/1.json") == "the report"
+    report_storage.remove_shared_report("s3://reports/1.json")
     assert "could not be removed" in caplog.text
     storage.failures = [OSError("reset")] * 3
     with pytest.raises(JobReportMissingError, match=r"must be readable.*reset") as raised:
-        spark_job.read_report("s3://reports/1.json")
+        report_storage.read_report("s3://reports/1.json")
     assert raised.value.retriable
     storage.failures = [ImportError("no s3fs")]
     with pytest.raises(ReportLocationError, match="Install the provider"):
-        spark_job.read_report("s3://reports/1.json")
+        report_storage.read_report("s3://reports/1.json")
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["named-pipe", "endless"])
 def test_a_report_that_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Others may write to ``report_location``: the task neither hangs nor fills its memory."""
-    monkeypatch.setattr(spark_job, "READ_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(report_storage, "READ_AGAIN_SECONDS", 0)
     report = tmp_path / "1.json"
     if kind == "named-pipe":
         os.mkfifo(report)
@@ -323,4 +322,4 @@ def test_a_report_that_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytes
         report.symlink_to("/dev/zero")
 
     with pytest.raises(JobReportMissingError, match="must be a regular file"):
-        spark_job.read_report(f"file://{report}")
+        report_storage.read_report(f"file://{report}")

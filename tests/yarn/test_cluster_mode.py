@@ -243,4 +243,4 @@ def test_an_application_that_yarn_does_not_know_has_ended(on_yarn: dict[str, Any
     """As one of a cluster that was set up anew; nothing can run of it."""
     assert on_yarn
 
-    SparkJobHook().wait_for_earlier("application_1500000000000_0001")
+    SparkJobHook().applications.wait_for("application_1500000000000_0001")
