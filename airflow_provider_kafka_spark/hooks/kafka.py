@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
-from airflow_provider_kafka_spark.clients.record_reader import read_range
+from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
@@ -17,6 +17,9 @@ from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TY
 from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.record_search import credible_ahead_ms
+
+#: Of a range, on average, below which a fetch of a megabyte is too much.
+_FEW_RECORDS = 1_000
 
 
 class KafkaHook(KafkaClient):
@@ -110,12 +113,14 @@ class KafkaHook(KafkaClient):
         """
         counts = dict.fromkeys(ranges, 0)
         isolation_level = "read_committed" if read_committed else "read_uncommitted"
-        settings = {"isolation.level": isolation_level, "fetch.wait.max.ms": 50, "auto.offset.reset": "earliest"}
+        settings = {"isolation.level": isolation_level, "fetch.wait.max.ms": 10, "auto.offset.reset": "earliest"}
+        if ranges.total <= _FEW_RECORDS * len(ranges):
+            settings |= SHORT_RANGES
         # librdkafka requires the name of a group.
         consumer = self._consumer("airflow-kafka-spark-count", **settings)
         try:
-            for r in ranges.without_empty():
-                counts[r] = sum(1 for _ in read_range(self, consumer, r, "counting records"))
+            for r, _, _ in read_ranges(self, consumer, ranges, "counting records"):
+                counts[r] += 1
         finally:
             consumer.close()
         return counts
