@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.record_reads import raise_error, run_searches
@@ -14,13 +13,14 @@ from airflow_provider_kafka_spark.core.record_search import Records, sample
 _PLACES, _SAMPLES, _MAX_SAMPLED_RANGES = 5, 10, 50
 
 
-def edge_timestamps(client: KafkaClient, ranges: OffsetRanges) -> tuple[int, int] | None:
-    """The least and the greatest timestamp, in ms, of the first and the last record of each partition's ranges.
+def edge_timestamps(client: KafkaClient, ranges: OffsetRanges) -> dict[str, tuple[int, int]]:
+    """The least and the greatest timestamp, in ms, of the first and the last record of each partition's ranges, by
+    topic; all partitions are read at once.
 
     A record that the worker's client cannot read is left out with a warning: the job may be told to leave it out, or
     read it with more memory.
 
-    :return: None if there is no record at any of these offsets.
+    :return: a topic is left out if there is no record at any of these offsets.
     :raises BrokerError: if the broker does not return them.
     """
     first: dict[TopicPartition, int] = {}
@@ -29,15 +29,19 @@ def edge_timestamps(client: KafkaClient, ranges: OffsetRanges) -> tuple[int, int
         first.setdefault(r.topic_partition, r.from_offset)
         last[r.topic_partition] = r.until_offset
     read = _read(client, {p: [start, last[p] - 1] for p, start in first.items()}, last, 1)
-    for p, offset in [(p, offset) for p, records in read.items() for offset, ms in records if ms < 0]:
-        client.log.warning(
-            "The timestamp of %s@%s is not compared with the settings of the target, since the worker's client cannot "
-            "read it. The job reads the record, or fails with its offset.",
-            p,
-            offset,
-        )
-    found = [ms for _, ms in chain(*read.values()) if ms >= 0]
-    return (min(found), max(found)) if found else None
+    found: dict[str, list[int]] = {}
+    for p, records in read.items():
+        for offset, ms in records:
+            if ms >= 0:
+                found.setdefault(p.topic, []).append(ms)
+                continue
+            client.log.warning(
+                "The timestamp of %s@%s is not compared with the settings of the target, since the worker's client "
+                "cannot read it. The job reads the record, or fails with its offset.",
+                p,
+                offset,
+            )
+    return {topic: (min(times), max(times)) for topic, times in found.items()}
 
 
 def sample_timestamps(client: KafkaClient, ranges: OffsetRanges) -> dict[TopicPartition, list[int]]:

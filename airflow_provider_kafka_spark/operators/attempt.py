@@ -136,11 +136,16 @@ class Attempt:
         """
         if not self.parameters.preserve_timestamps:
             return
-        for name, sources in plan.target.routes(r.topic for r in plan.ranges).items():
-            config = target.topic(name).config
+        routes = plan.target.routes(r.topic for r in plan.ranges)
+        configs = {name: target.topic(name).config for name in routes}
+        for name, config in configs.items():
             check_timestamp_type(name, config)
-            if not checks_times(config):
-                continue
-            ranges = OffsetRanges(r for r in plan.ranges if r.topic in sources)
-            if (edges := edge_timestamps(self.source, ranges)) is not None:
-                check_times(name, config, *edges, target.now_ms)
+        limited = {name: sources for name, sources in routes.items() if checks_times(configs[name])}
+        topics = {topic for sources in limited.values() for topic in sources}
+        if not topics:
+            return
+        edges = edge_timestamps(self.source, OffsetRanges(r for r in plan.ranges if r.topic in topics))
+        for name, sources in limited.items():
+            if known := [edges[topic] for topic in sources if topic in edges]:
+                oldest, newest = min(low for low, _ in known), max(high for _, high in known)
+                check_times(name, configs[name], oldest, newest, target.now_ms)

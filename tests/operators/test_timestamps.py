@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import confluent_kafka
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -38,6 +39,31 @@ def test_a_target_that_would_not_keep_them(kafka: KafkaBroker, new_task: NewTask
     copies = kafka.consume(target)
     assert [r.value for r in copies] == [b"2", b"1", b"0"]
     assert all((r.timestamp or 0) >= now for r in copies)
+
+
+def test_targets_of_a_map_are_compared_with_their_own_sources_in_one_read(
+    kafka: KafkaBroker, topic: TopicFactory, new_task: NewTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one of the targets would refuse the records of two days ago, which go to another."""
+    old, new = topic(suffix="old"), topic(suffix="new")
+    keeps = topic(suffix="keeps", config={"retention.ms": "-1"})
+    refuses = topic(suffix="refuses", config={"retention.ms": "-1", "message.timestamp.before.max.ms": str(_DAY)})
+    now, made = int(time.time() * 1000), []
+    kafka.produce(old, [Record(value=b"v", timestamp=now - 2 * _DAY)])
+    kafka.produce(new, [Record(value=b"v", timestamp=now)])
+    consumer = confluent_kafka.Consumer
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda *given: made.append(given) or consumer(*given))
+
+    def plan(topic_map: dict[str, str]) -> int:
+        made.clear()
+        ranges = [f"{name}:0:0:1" for name in topic_map]
+        given = {"target_topic": None, "topic_map": topic_map, "delivery": "at_least_once", "plan_only": True}
+        new_task().run(Replay, offset_ranges=ranges, **given)
+        return len(made)
+
+    assert plan({old: keeps, new: refuses}) == plan({new: refuses})
+    with pytest.raises(AirflowFailException, match=rf"before\.max\.ms of the target '{refuses}'"):
+        plan({old: refuses, new: keeps})
 
 
 @pytest.mark.parametrize(
