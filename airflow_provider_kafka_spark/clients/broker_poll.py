@@ -6,16 +6,14 @@ from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaException
 
-from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.consumer_group import committed_offsets
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
-    BrokerError,
     BrokerUnavailableError,
-    ConsumerGroupError,
     KafkaSparkError,
     UnknownTopicError,
 )
@@ -101,21 +99,19 @@ def _commits(
     for query, names in chosen.items():
         if query.group_id is not None:
             topics.setdefault(query.group_id, set()).update(names)
+    of_topic: dict[str, list[TopicPartition]] = {}
+    for p in partitions:
+        of_topic.setdefault(p.topic, []).append(p)
+    wanted = {
+        group_id: [p for name in sorted(names) for p in of_topic.get(name, ())] for group_id, names in topics.items()
+    }
     committed: dict[str, Mapping[TopicPartition, int]] = {}
-    away: BrokerUnavailableError | None = None
-    for group_id, names in sorted(topics.items()):
-        if away is not None:
-            failures[("group", group_id)] = away
-            continue
-        try:
-            committed[group_id] = ConsumerGroup(client, group_id).committed([p for p in partitions if p.topic in names])
-        except BrokerAuthenticationError:
-            raise
-        except (BrokerError, ConsumerGroupError) as error:
-            # An unavailable coordinator affects groups only, and costs one time-out. If all brokers are unavailable,
-            # the next request fails.
-            failures[("group", group_id)] = error
-            away = error if isinstance(error, BrokerUnavailableError) else None
+    for group_id, found in committed_offsets(client, wanted).items():
+        if isinstance(found, dict):
+            committed[group_id] = found
+        else:
+            # Not available for groups only: if all brokers are unavailable, the next request fails.
+            failures["group", group_id] = found
     return committed
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import ConsumerGroupDescription
 
-from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.kafka_client import GROUPS_AT_ONCE, KafkaClient
 from airflow_provider_kafka_spark.clients.permissions import check_operations
 from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthenticationError,
     BrokerError,
     BrokerUnavailableError,
     ConsumerGroupActiveError,
@@ -23,6 +25,7 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.shown_text import one_line, shown
 
 T = TypeVar("T")
+_Request = Callable[[], list[confluent_kafka.TopicPartition]]
 
 #: Of a group that has no members.
 INACTIVE_STATES = frozenset({"EMPTY", "DEAD"})
@@ -58,10 +61,19 @@ class ConsumerGroup:
         # It fails at once where the consumer would wait for its time-out: with a refused group or an unavailable
         # broker.
         self._describe()
+        return self._offsets(self._request(partitions))
+
+    def _request(self, partitions: Collection[TopicPartition]) -> _Request:
         asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in sorted(partitions)]
+        consumer = self._client.group_consumer(self.group_id)
+        return partial(consumer.committed, asked, timeout=self._client.timeout)
+
+    def _offsets(self, answer: _Request) -> dict[TopicPartition, int]:
         try:
-            found = self._client.group_consumer(self.group_id).committed(asked, timeout=self._client.timeout)
+            found = answer()
         except KafkaException as error:
+            # For the reason, such as a refused connection, which the client reports in the background.
+            self._client.group_consumer(self.group_id).poll(0)
             raise self._client.to_error(
                 error, f"reading the offsets of group {self.group_id!r}", f"DESCRIBE on group {self.group_id!r}"
             ) from error
@@ -145,11 +157,13 @@ class ConsumerGroup:
         )
         self._raise_if_errors(answer.topic_partitions or [], "did not take the offset")
 
-    def _describe(self, operation: str = "DESCRIBE") -> ConsumerGroupDescription:
+    def _describe(
+        self, operation: str = "DESCRIBE", asked: Future[ConsumerGroupDescription] | None = None
+    ) -> ConsumerGroupDescription:
+        """:param asked: the request, if it is under way."""
+        first = [] if asked is None else [{self.group_id: asked}]
         description: ConsumerGroupDescription = self._ask(
-            lambda: self._client.client.describe_consumer_groups(
-                [self.group_id], include_authorized_operations=True, request_timeout=self._client.timeout
-            ),
+            lambda: first.pop() if first else _descriptions(self._client, [self.group_id]),
             f"describing group {self.group_id!r}",
             operation,
         )
@@ -181,3 +195,57 @@ class ConsumerGroup:
                 f"The group {self.group_id!r} {what} of {len(refused)} partitions: {'; '.join(refused[:10])}. If it "
                 "got members meanwhile, name a group of its own."
             )
+
+
+def committed_offsets(
+    client: KafkaClient, wanted: Mapping[str, Collection[TopicPartition]]
+) -> dict[str, dict[TopicPartition, int] | BrokerError | ConsumerGroupError]:
+    """The committed offsets of any number of groups, or for each why they are not known.
+
+    A consumer asks for those of each group (see :meth:`KafkaClient.group_consumer`), as many at the same time as may be
+    open.
+
+    :param wanted: partitions by group.
+    :raises BrokerAuthenticationError: if the login is refused.
+    """
+    found: dict[str, dict[TopicPartition, int] | BrokerError | ConsumerGroupError] = {
+        group_id: {} for group_id, partitions in wanted.items() if not partitions
+    }
+    asking = sorted(wanted.keys() - found.keys())
+    descriptions = _descriptions(client, asking) if asking else {}
+    away: BrokerUnavailableError | None = None
+
+    def ask(group: ConsumerGroup, step: Callable[[], object]) -> None:
+        nonlocal away
+        try:
+            # An unavailable coordinator costs one time-out, not one for each group.
+            if away is not None:
+                raise away.with_traceback(None)
+            step()
+        except BrokerAuthenticationError:
+            raise
+        except (BrokerError, ConsumerGroupError) as error:
+            found[group.group_id] = error
+            away = error if isinstance(error, BrokerUnavailableError) else None
+
+    with ThreadPoolExecutor(GROUPS_AT_ONCE, thread_name_prefix="kafka-groups") as pool:
+        for i in range(0, len(asking), GROUPS_AT_ONCE):
+            groups = [ConsumerGroup(client, group_id) for group_id in asking[i : i + GROUPS_AT_ONCE]]
+            for group in groups:
+                ask(group, partial(group._describe, asked=descriptions[group.group_id]))
+            known = [group for group in groups if group.group_id not in found]
+            # A new client waits for its coordinator most of the time.
+            answers = [pool.submit(group._request(wanted[group.group_id])) for group in known]
+            for group, answer in zip(known, answers, strict=True):
+                ask(group, partial(_note, found, group, answer))
+    return found
+
+
+def _note(found: dict[str, Any], group: ConsumerGroup, answer: Future[list[confluent_kafka.TopicPartition]]) -> None:
+    found[group.group_id] = group._offsets(answer.result)
+
+
+def _descriptions(client: KafkaClient, group_ids: Sequence[str]) -> dict[str, Future[ConsumerGroupDescription]]:
+    return client.client.describe_consumer_groups(
+        list(group_ids), include_authorized_operations=True, request_timeout=client.timeout
+    )

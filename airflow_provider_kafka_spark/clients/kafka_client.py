@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 #: What confluent-kafka raises for an answer that it does not expect, such as a name that is no UTF-8.
 MALFORMED_ANSWERS = (UnicodeError, SystemError, RuntimeError)
+#: Consumers for the offsets of groups that are open at once: each has some five threads and eight files.
+GROUPS_AT_ONCE = 16
 #: Seconds in which every connection has to be refused before a first contact gives up.
 _REFUSED_SECONDS = 2.5
 
@@ -87,14 +89,17 @@ class KafkaClient(ManagedResource, BaseHook):
         return BrokerFailures(self.config)
 
     def group_consumer(self, group_id: str) -> confluent_kafka.Consumer:
-        """A consumer for a group's committed offsets, which never joins the group.
+        """A consumer for a group's committed offsets, which never joins the group. It is open until
+        :data:`GROUPS_AT_ONCE` other groups were asked for.
 
         The AdminClient's request for them crashes the process by a segmentation fault while the group's coordinator
         moves or is created (librdkafka issue 5040, seen with 2.16).
         """
-        if group_id not in self._group_consumers:
-            self._group_consumers[group_id] = self._consumer(group_id)
-        return self._group_consumers[group_id]
+        consumer = self._group_consumers.pop(group_id, None) or self._consumer(group_id)
+        if len(self._group_consumers) >= GROUPS_AT_ONCE:
+            self._group_consumers.pop(next(iter(self._group_consumers))).close()
+        self._group_consumers[group_id] = consumer
+        return consumer
 
     def new_consumer(self, **settings: Any) -> confluent_kafka.Consumer:
         """A consumer for partitions that are assigned; the caller closes it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
@@ -19,6 +19,8 @@ from airflow_provider_kafka_spark.core.record_search import Records, Search, Wan
 
 #: Partitions that are read at once, so that what is fetched ahead stays below 64 MB.
 _AT_ONCE = 1_000
+#: Searches whose positions are so near are served by one read, which costs less than a seek.
+_NEAR = 1_000
 #: After so many reads, a search is named in the log.
 SAID_AFTER = 8
 _SETTINGS = {
@@ -29,7 +31,7 @@ _SETTINGS = {
     "fetch.message.max.bytes": 65_536,
     # Nothing is fetched ahead, since a search goes on elsewhere. What was would delay the next fetch by a second.
     "queued.min.messages": 1,
-    "fetch.queue.backoff.ms": 10,
+    "fetch.queue.backoff.ms": 1,
     # A fetch that waits at the end of one partition delays those of the others.
     "fetch.wait.max.ms": 10,
 }
@@ -77,7 +79,7 @@ def raise_error(_: str, error: KafkaSparkError) -> None:
 
 
 class _PartitionReader(Generic[T]):
-    """The searches in one partition, one after the other, and what they have read.
+    """The searches in one partition, and what they have read. Those that want records near one another share a read.
 
     :param found: takes their answers.
     """
@@ -85,32 +87,38 @@ class _PartitionReader(Generic[T]):
     def __init__(
         self, p: TopicPartition, searches: Mapping[int, Search[T]], found: dict[tuple[TopicPartition, int], T]
     ) -> None:
-        self._p, self._found = p, found
-        self._searches = list(searches.items())
+        self._p, self._found, self._searches = p, found, searches
         self._reads: list[tuple[int, Records]] = []
-        #: What to read next; None if all searches have ended.
-        self.wanted: Wanted | None = None
-        self._next(None)
+        #: What each search waits for: its position, number and count, in order.
+        self._waiting: list[tuple[int, int, int]] = []
+        for number in searches:
+            self._advance(number, None)
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """What to read next; None if all searches have ended."""
+        if not self._waiting:
+            return None
+        position, _, count = self._waiting[0]
+        near = self._waiting[bisect_right(self._waiting, position + _NEAR, key=lambda w: w[0]) - 1][0]
+        return Wanted(position, max(count, near - position + 1))
 
     def add(self, position: int, records: Records) -> None:
         """:param records: all from a position on, up to the last of them; none if there are none before the end."""
         self._reads.insert(bisect_right(self._reads, position, key=lambda read: read[0]), (position, records))
-        self._next(records)
+        while self._waiting and (known := self._known(self._waiting[0][0])) is not None:
+            self._advance(self._waiting.pop(0)[1], known)
 
-    def _next(self, records: Records | None) -> None:
-        while self._searches:
-            number, search = self._searches[-1]
-            try:
-                self.wanted = next(search) if records is None else search.send(records)
-            except StopIteration as answer:
-                self._found[self._p, number] = answer.value
-                self._searches.pop()
-                records = None
-                continue
-            records = self._known(self.wanted.position)
-            if records is None:
-                return
-        self.wanted = None
+    def _advance(self, number: int, records: Records | None) -> None:
+        search = self._searches[number]
+        try:
+            wanted = next(search) if records is None else search.send(records)
+            while (known := self._known(wanted.position)) is not None:
+                wanted = search.send(known)
+        except StopIteration as answer:
+            self._found[self._p, number] = answer.value
+        else:
+            insort(self._waiting, (wanted.position, number, wanted.count))
 
     def _known(self, position: int) -> Records | None:
         i = bisect_right(self._reads, position, key=lambda read: read[0]) - 1

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import chain
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -25,9 +24,11 @@ from airflow_provider_kafka_spark.core.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.record_search import AHEAD_MS, FoundRecord, find_first, find_newest
 
 #: Partitions of one request: librdkafka searches all of a request's for the answer of each.
-_AT_ONCE = 1_000
+_MOST_PARTITIONS = 1_000
 #: "No record" in an answer.
 _NONE = -1
+#: Requests that are on their way at the same time.
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,33 +98,33 @@ def read_offsets(
         on_error(topic, error)
         lost.add(topic)
 
+    def ask_many(
+        requests: Sequence[Mapping[TopicPartition, OffsetSpec]], isolation: IsolationLevel
+    ) -> list[dict[TopicPartition, ListOffsetsResultInfo]]:
+        """All are on their way at the same time."""
+        found: list[dict[TopicPartition, ListOffsetsResultInfo]] = [{} for _ in requests]
+        deadline = time.monotonic() + retry_seconds
+        while missing := [
+            (known, request)
+            for known, specs in zip(found, requests, strict=True)
+            if (request := {p: spec for p, spec in specs.items() if p not in known and p.topic not in lost})
+        ]:
+            sent = [(known, _list_offsets(client, request, isolation)) for known, request in missing]
+            for known, futures in sent:
+                for p, future in futures.items():
+                    try:
+                        known[p] = _offset_of(client, future, p)
+                    except (BrokerError, UnknownTopicError) as error:
+                        if p.topic not in lost and (not is_transient(error) or time.monotonic() >= deadline):
+                            leave_out(p.topic, error)
+            if any(request.keys() - known.keys() for known, request in missing):
+                time.sleep(min(0.2, retry_seconds))
+        return found
+
     def ask(
         specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListOffsetsResultInfo]:
-        found: dict[TopicPartition, ListOffsetsResultInfo] = {}
-        deadline = time.monotonic() + retry_seconds
-        while request := [
-            (confluent_kafka.TopicPartition(p.topic, p.partition), spec)
-            for p, spec in specs.items()
-            if p not in found and p.topic not in lost
-        ]:
-            # All are sent before the first answer is awaited.
-            sent = [
-                client.client.list_offsets(
-                    dict(request[i : i + _AT_ONCE]), isolation_level=isolation, request_timeout=client.timeout
-                )
-                for i in range(0, len(request), _AT_ONCE)
-            ]
-            for place, future in chain.from_iterable(futures.items() for futures in sent):
-                p = TopicPartition(place.topic, place.partition)
-                try:
-                    found[p] = _offset_of(client, future, p)
-                except (BrokerError, UnknownTopicError) as error:
-                    if not is_transient(error) or time.monotonic() >= deadline:
-                        leave_out(p.topic, error)
-            if len(found) < len(specs):
-                time.sleep(min(0.2, retry_seconds))
-        return found
+        return ask_many([specs], isolation)[0]
 
     # The order matters on a live topic, where later requests return higher offsets. A window that is closed now
     # stays closed. A record after the window that arrives after the end was fetched must not count. A last stable
@@ -134,10 +135,15 @@ def read_offsets(
     candidates: dict[tuple[TopicPartition, int], int | None] = {}
     times = {name: sorted(set(of_topic), reverse=True) for name, of_topic in timestamps.items()}
     # A request takes one time of each partition.
-    for i in range(max(map(len, times.values()), default=0)):
-        at = {p: times[p.topic][i] for p in partitions if i < len(times[p.topic])}
-        first = ask({p: OffsetSpec.for_timestamp(epoch_ms) for p, epoch_ms in at.items()})
-        candidates |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
+    moments = [
+        {p: times[p.topic][i] for p in partitions if i < len(times[p.topic])}
+        for i in range(max(map(len, times.values()), default=0))
+    ]
+    for i in range(0, len(moments), _AT_ONCE):
+        some = moments[i : i + _AT_ONCE]
+        requests = [{p: OffsetSpec.for_timestamp(epoch_ms) for p, epoch_ms in at.items()} for at in some]
+        for at, first in zip(some, ask_many(requests, IsolationLevel.READ_UNCOMMITTED), strict=True):
+            candidates |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
     latest = ask({p: OffsetSpec.max_timestamp() for p in partitions if p.topic in newest})
     stable = ask(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_COMMITTED)
     start = ask(dict.fromkeys(partitions, OffsetSpec.earliest()))
@@ -166,6 +172,19 @@ def read_offsets(
         {(p, epoch_ms): found for (p, epoch_ms), found in first_at.items() if p.topic not in lost},
         {p: newest_ms.get((p, 0)) for p in latest if p.topic not in lost},
     )
+
+
+def _list_offsets(
+    client: KafkaClient, specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel
+) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+    items = [(confluent_kafka.TopicPartition(p.topic, p.partition), spec) for p, spec in specs.items()]
+    portions = [dict(items[i : i + _MOST_PARTITIONS]) for i in range(0, len(items), _MOST_PARTITIONS)]
+    # All are sent before the first answer is awaited.
+    sent = [
+        client.client.list_offsets(portion, isolation_level=isolation, request_timeout=client.timeout)
+        for portion in portions
+    ]
+    return {TopicPartition(at.topic, at.partition): future for futures in sent for at, future in futures.items()}
 
 
 def _offset_of(client: KafkaClient, future: Future[ListOffsetsResultInfo], p: TopicPartition) -> ListOffsetsResultInfo:

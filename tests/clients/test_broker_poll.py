@@ -5,11 +5,13 @@ one's trouble is not another's.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 from uuid import uuid4
 
+import confluent_kafka
 import pytest
 from confluent_kafka import OFFSET_INVALID
 from confluent_kafka.admin import ListOffsetsResultInfo
@@ -17,6 +19,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 from airflow_provider_kafka_spark.clients import topic_offsets
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.kafka_client import GROUPS_AT_ONCE
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
@@ -75,6 +78,64 @@ def test_everybody_gets_what_he_needs_in_one_round(kafka: KafkaBroker, topic: To
     assert "nowhere" not in snapshot.names
     assert snapshot.failures == {}
     assert abs(snapshot.now_ms - time.time() * 1000) < 60_000
+
+
+def test_many_groups_and_moments_cost_no_more_clients_and_requests(
+    kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All groups are described in one request, and only a few clients are open at the same time. All moments are asked
+    for at once, and a record that answers several is read once.
+    """
+    name, few = topic(2), f"group-{uuid4().hex[:8]}"
+    kafka.produce(name, [Record(value=b"v", partition=0, timestamp=NOON + i * 1000) for i in range(100)])
+    groups = {f"{few}-{i}": i for i in range(2 * GROUPS_AT_ONCE + 1)}
+    for group, offset in groups.items():
+        if offset % 16 == 0:
+            ConsumerGroup(hook, group).commit({TopicPartition(name, 0): offset + 1})
+    moments = [NOON + i * 500 for i in range(200)]
+    asked, open_at_once, opened = Counter[str](), set[int](), set[Any]()
+
+    class CountingConsumer(confluent_kafka.Consumer):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            opened.add(self)
+            open_at_once.add(len(opened))
+
+        def close(self) -> None:
+            super().close()
+            opened.discard(self)
+
+        def assign(self, partitions: Any) -> None:
+            asked["reads"] += 1
+            super().assign(partitions)
+
+    def counted(request: str) -> None:
+        real = getattr(hook.client, request)
+
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            asked[request] += 1
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(hook.client, request, ask)
+
+    hook.close()
+    monkeypatch.setattr(confluent_kafka, "Consumer", CountingConsumer)
+    for request in ("describe_consumer_groups", "list_offsets"):
+        counted(request)
+
+    queries = [BrokerQuery((name,), group_id=group) for group in groups]
+    queries += [BrokerQuery((name,), timestamps=frozenset({moment})) for moment in moments]
+    snapshot = fetch_snapshot(hook, queries)
+
+    assert snapshot.failures == {}
+    assert {g: snapshot.group(g) for g in groups} == {
+        g: {TopicPartition(name, 0): i + 1} if i % 16 == 0 else {} for g, i in groups.items()
+    }
+    found = [snapshot.cluster.first_at[TopicPartition(name, 0), moment] for moment in moments]
+    assert found == [(i + 1) // 2 if i < 199 else None for i in range(200)]
+    assert max(open_at_once) <= GROUPS_AT_ONCE + 1
+    assert asked["describe_consumer_groups"] == 1
+    assert asked["reads"] <= 9
 
 
 def test_what_a_login_may_not_see_fails_only_who_asks_for_it(

@@ -93,6 +93,13 @@ _NO_NEW_TOKEN = LoginFault(
 _FAULTS = (
     _NO_NEW_TOKEN,
     LoginFault(
+        SETUP,
+        "This process has as many open files as it may have, so it cannot connect.",
+        "Raise the limit (ulimit -n, LimitNOFILE), or run fewer tasks or triggers in one process.",
+        pattern=r"Too many open files",
+        transient=True,
+    ),
+    LoginFault(
         TCP,
         "A web server (HTTP) answers where a Kafka broker is expected.",
         "Name host and port of the brokers' listener in bootstrap.servers.",

@@ -58,6 +58,8 @@ login: asks for no login
   Broker: Request not valid in current SASL state: broker's supported mechanisms:  (after 2ms)
 login: refused the token
   SASL authentication error: {"status":"invalid_token"}
+set-up: as many open files as it may have *
+  b:9093/bootstrap: Failed to create socket: Too many open files (after 0ms in state CONNECT)
 set-up: cannot log in by GSSAPI
   Failed to create admin client: No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2
 identity provider: gave no token
