@@ -48,7 +48,6 @@ class Ledger {
     this.families = this.#knownTargets();
     this.sourceLogs = this.#latestLooks((e) => [e.sourceLog, this.sourceOf(e), e.topicIds, this.topicIds]);
     this.targetLogs = this.#latestLooks((e) => [e.targetLog, this.targetOf(e), e.targetIds, this.targetIds]);
-    this.servers = this.#firstNames();
   }
 
   /** Connections may name different servers of one cluster: its id says so, where it is known. */
@@ -58,15 +57,6 @@ class Ledger {
 
   targetOf({ targetServer, targetCluster }) {
     return targetCluster || (this.clusters.get(targetServer) ?? targetServer);
-  }
-
-  #firstNames() {
-    const servers = new Map();
-    for (const entry of this.entries) {
-      const sides = [[this.sourceOf(entry), entry.source], [this.targetOf(entry), entry.targetServer]];
-      for (const [cluster, server] of sides) if (server && !servers.has(cluster)) servers.set(cluster, server);
-    }
-    return servers;
   }
 
   #latestIds(idsOf) {
@@ -112,7 +102,7 @@ class Ledger {
   targetsOf(entry, topic) {
     if (entry.topicMap.has(topic)) return [entry.topicMap.get(topic)];
     const targets = entry.targetExpression ? [...this.families.get(this.#family(entry, topic))] : entry.targetTopics;
-    return targets.length > 0 ? targets : [""];
+    return targets.length > 0 ? new Set(targets) : [""];
   }
 
   add(entry) {
@@ -128,7 +118,10 @@ class Ledger {
         const targetId = entry.targetIds.get(name);
         const isGone = Boolean(targetId) && targetId !== this.targetIds.get(key(target, name));
         if (isGone && entry.delivered.some((range) => range.topic === topic)) this.outdated.add(entry);
-        addIntervals(this.#pair(source, topic, target, name).intervals, entry, topic, isGone);
+        const pair = this.#pair(source, topic, target, name);
+        pair.source ||= entry.source;
+        pair.target.server ||= entry.targetServer;
+        addIntervals(pair.intervals, entry, topic, isGone);
       }
     }
   }
@@ -146,10 +139,10 @@ class Ledger {
   #pair(source, topic, target, name) {
     const place = key(source, topic, target, name);
     if (!this.pairs.has(place)) {
-      const from = this.servers.get(source) ?? "";
-      const to = { server: this.servers.get(target) ?? "", topic: name };
+      // The servers are as the earliest entry names them.
+      const sides = { source: "", topic, target: { server: "", topic: name } };
       const logs = { sourceLog: this.sourceLogs.get(key(source, topic)), targetLog: this.targetLogs.get(key(target, name)) };
-      this.pairs.set(place, { key: place, source: from, topic, target: to, intervals: new Map(), claims: [], ...logs });
+      this.pairs.set(place, { ...sides, intervals: new Map(), claims: [], ...logs });
     }
     return this.pairs.get(place);
   }
@@ -288,9 +281,10 @@ class Claims {
     return { state, entries, total: sum((kind) => this.open[kind].size), kinds, passed: sum((kind) => this.passed[kind]) };
   }
 
-  isAsBefore({ state, entries, total, passed }) {
+  isAsBefore({ state, entries, total, kinds, passed }) {
     const { before } = this;
-    if (before.state !== state || before.total !== total) return false;
+    // Of one state, other kinds are other entries.
+    if (before.state !== state || before.total !== total || before.kinds.length !== kinds.length) return false;
     return before.passed === passed || (total <= MAX_ENTRIES && entries.every((entry, i) => entry === before.entries[i]));
   }
 }
