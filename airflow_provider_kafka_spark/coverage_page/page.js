@@ -80,10 +80,18 @@ function inputMoment(id) {
   return at(id).value === "" ? "" : new Date(`${at(id).value}Z`).toISOString();
 }
 
-function showProgress(text, done = null, total = null) {
+/** parts: [done, total] by what is read. */
+function showProgress(parts) {
+  const texts = [...parts].map(([what, [done, total]]) => `${what} ${formatCount(done)} of ${formatCount(total)}`);
+  const [done, total] = [0, 1].map((i) => [...parts.values()].reduce((sum, part) => sum + part[i], 0));
+  at("progress").textContent = texts.length === 0 ? "Reading…" : `Reading: ${texts.join(", ")}`;
+  at("bar").hidden = false;
+  Object.assign(at("bar"), { max: Math.max(1, total), value: done });
+}
+
+function showSums(text) {
   at("progress").textContent = text;
-  at("bar").hidden = text === "" || total === null;
-  if (total !== null) Object.assign(at("bar"), { max: Math.max(1, total), value: done });
+  at("bar").hidden = true;
 }
 
 /** A refresh reads what the form had when it was sent, and keeps what is drawn until there is something newer. */
@@ -100,11 +108,13 @@ async function show({ isRefresh = false } = {}) {
     at("pairs").replaceChildren();
     charts = [];
     ledger = null;
-    showProgress("Reading…", 0, 1);
+    showProgress(new Map());
     filter = { from: inputMoment("from"), to: inputMoment("to"), ...theRun };
   }
+  const parts = new Map();
   const progress = (what, done, total) => {
-    if (mine === reading && !isRefresh) showProgress(`Reading ${what}: ${formatCount(done)} of ${formatCount(total)}`, done, total);
+    parts.set(what, [done, total]);
+    if (mine === reading && !isRefresh) showProgress(parts);
   };
   try {
     const [read, may] = await Promise.all([readLedger(filter, { progress, signal: stop.signal }), mayReplay()]);
@@ -120,7 +130,7 @@ async function show({ isRefresh = false } = {}) {
     performance.measure("coverage-draw", { start: ended, end: performance.now() });
   } catch (error) {
     if (mine !== reading) return;
-    if (!isRefresh) showProgress("");
+    if (!isRefresh) showSums("");
     at("error-text").textContent = error.message;
     at("error").hidden = false;
   }
@@ -191,7 +201,7 @@ function draw() {
   at("empty-begin").hidden = ledger.hasCopies;
   const runs = new Set(pairs.flatMap((pair) => [...pair.runs])).size;
   const sums = `${count(pairs.length, "pair")} of topics, ${count(runs, "run")}. Read at ${formatTime(ledger.readAt)}.`;
-  showProgress(pairs.length === 0 ? "" : sums);
+  showSums(pairs.length === 0 ? "" : sums);
   clearTimeout(refreshTimer);
   if (pairs.some(({ counts }) => counts.unfinished + counts.waiting > 0n)) refreshLater();
 }

@@ -134,11 +134,10 @@ function searchesOfFunctions({ from, to, runId }, known) {
   ];
 }
 
-async function readTasks(searches, notes, { progress, signal }) {
+async function readTasks(searches, notes, { signal }) {
   try {
-    const onProgress = (done, total) => progress("tasks", done, total);
     const lists = await inParallel(searches, ({ path, ...search }) =>
-      readAll(path, "task_instances", { ...search, maximum: MAX_TASKS, signal, onProgress }),
+      readAll(path, "task_instances", { ...search, maximum: MAX_TASKS, signal }),
     );
     for (const { isCut, total } of lists) {
       if (isCut) notes.push(`Only ${formatCount(MAX_TASKS)} of ${formatCount(total)} tasks that run, wait or failed were read.`);
