@@ -9,6 +9,9 @@ const MAX_EVENTS = 10_000;
 const MAX_TASKS = 2_000;
 const MAX_STORES = 400;
 const MAX_FUNCTIONS = 100;
+// Each set is searched for by itself: of thousands that have not begun, none hides one that runs, or that failed.
+const NOT_BEGUN = ["queued", "scheduled", "no_status"];
+const SETS = [ACTIVE_STATES.filter((state) => !NOT_BEGUN.includes(state)), NOT_BEGUN, FAILED_STATES];
 /** In all entries: more are slow to draw, and hide each other. */
 export const MAX_ALL_RANGES = 300_000;
 const MAX_NAMED = 3;
@@ -105,10 +108,7 @@ function searchesOfOperators({ from, to, dagId, runId }) {
   const query = { order_by: "-start_date", ...(runId ? {} : { operator: OPERATORS }) };
   const ended = { ...(from ? { updated_at_gte: from } : {}), ...(to ? { start_date_lt: to } : {}) };
   // A task that runs is of this time, whenever it began.
-  return [
-    { path, query: { ...query, state: ACTIVE_STATES } },
-    { path, query: { ...query, state: FAILED_STATES, ...ended } },
-  ];
+  return SETS.map((state) => ({ path, query: { ...query, state, ...(state === FAILED_STATES ? ended : {}) } }));
 }
 
 const functionKey = (dagId, taskId) => JSON.stringify([dagId, taskId]);
@@ -127,11 +127,10 @@ function searchesOfFunctions({ from, to, runId }, known) {
   const body = { dag_ids: unique("source_dag_id"), task_ids: unique("source_task_id"), order_by: "-start_date" };
   const path = "dags/~/dagRuns/~/taskInstances/list";
   const ended = { ...(from ? { end_date_gte: from } : {}), ...(to ? { start_date_lt: to } : {}) };
-  const active = ACTIVE_STATES.map((state) => (state === "no_status" ? null : state));
-  return [
-    { path, body: { ...body, state: active } },
-    { path, body: { ...body, state: FAILED_STATES, ...ended } },
-  ];
+  return SETS.map((states) => {
+    const state = states.map((each) => (each === "no_status" ? null : each));
+    return { path, body: { ...body, state, ...(states === FAILED_STATES ? ended : {}) } };
+  });
 }
 
 async function readTasks(searches, notes, { signal }) {
