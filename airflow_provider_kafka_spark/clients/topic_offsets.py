@@ -53,8 +53,11 @@ class TopicOffsets:
         conn_id: str,
         ids: Mapping[str, str],
         configs: Mapping[str, Mapping[str, str]],
+        counts: Mapping[str, int] | None = None,
     ) -> ClusterState:
-        """:param topics: those of the result; one without offsets has no partitions in it."""
+        """:param topics: those of the result; one without offsets has no partitions in it.
+        :param counts: of the partitions of each topic, where not all were asked for.
+        """
         partitions: dict[str, dict[int, PartitionState]] = {name: {} for name in topics}
         for p, state in sorted(self.states.items()):
             partitions[p.topic][p.partition] = state
@@ -63,7 +66,7 @@ class TopicOffsets:
             conn_id=conn_id,
             now_ms=self.now_ms,
             topics={
-                name: TopicState(name, ids.get(name), found, configs.get(name, {}))
+                name: TopicState(name, ids.get(name), found, configs.get(name, {}), (counts or {}).get(name))
                 for name, found in partitions.items()
             },
             first_at={at: found.offset for at, found in self.first_at.items()},

@@ -41,13 +41,21 @@ class TopicState:
 
     :param topic_id: the id that Kafka gave it at its creation (KIP-516), or None if the broker does not return it. A
         topic that was deleted and recreated has another id.
+    :param partitions: those that were asked for; all by default.
     :param config: the topic's effective configuration; empty if the login may not read it.
+    :param partition_count: None if all partitions were asked for.
     """
 
     name: str
     topic_id: str | None
     partitions: Mapping[int, PartitionState]
     config: Mapping[str, str] = field(default_factory=dict)
+    partition_count: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many partitions the topic has."""
+        return len(self.partitions) if self.partition_count is None else self.partition_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,7 @@ class ClusterState:
         if state is None:
             raise UnknownTopicError(
                 f"{topic_partition} does not exist on the cluster of connection {self.conn_id!r}: the topic has "
-                f"{len(topic.partitions)} partitions, numbered from 0. Spark would drop it silently."
+                f"{topic.count} partitions, numbered from 0. Spark would drop it silently."
             )
         return state
 
@@ -155,6 +163,13 @@ class Selection:
                 if len(set(partitions)) != len(partitions):
                     raise InvalidInputError(f"assign names a partition of {topic!r} twice: {list(partitions)!r}.")
 
+    @property
+    def assigned(self) -> tuple[TopicPartition, ...] | None:
+        """The partitions of ``assign``; None if all partitions of some topics are read."""
+        if self.assign is None:
+            return None
+        return tuple(TopicPartition(topic, number) for topic, numbers in self.assign.items() for number in numbers)
+
     def to_json(self) -> dict[str, Any]:
         """By the operators' parameters, the same in whatever order topics and partitions are given.
 
@@ -195,14 +210,13 @@ class Selection:
 
         :raises UnknownTopicError: if one does not exist; Spark's ``assign`` would silently leave it out.
         """
-        if self.assign is not None:
-            chosen = [TopicPartition(topic, number) for topic, numbers in self.assign.items() for number in numbers]
-        else:
-            chosen = [
+        chosen = self.assigned
+        if chosen is None:
+            chosen = tuple(
                 TopicPartition(name, number)
                 for name in self.topic_names(cluster.topics)
                 for number in cluster.topic(name).partitions
-            ]
+            )
         for topic_partition in chosen:
             cluster.partition(topic_partition)
         return tuple(sorted(chosen))

@@ -82,7 +82,7 @@ def new_topics(
             config = _of_dead_letters(of_sources.values())
         else:
             config = dict(settings.get(min(sources), {})) if sources else {}
-        count = partitions or max((len(source.topic(s).partitions) for s in sources), default=1)
+        count = partitions or max((source.topic(s).count for s in sources), default=1)
         topics.append(NewTopic(name, count, {n: v for n, v in config.items() if n not in _OF_ONE_CLUSTER}))
     return topics
 

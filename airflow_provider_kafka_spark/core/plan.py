@@ -226,7 +226,7 @@ class ReplayPlan:
 
     def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
         """Descriptions of the partitions that were added after planning, which the plan does not cover."""
-        grown = {name: len(cluster.topic(name).partitions) for name in self.partition_counts if name in cluster.topics}
+        grown = {name: cluster.topic(name).count for name in self.partition_counts if name in cluster.topics}
         return tuple(
             f"{name}: partitions {self.partition_counts[name]} to {count - 1} were added after planning and are not "
             "covered"
@@ -334,7 +334,7 @@ def make_plan(
     :raises TargetError: if the target does not exist, has too few partitions, or is a source.
     """
     names = sorted({r.topic for r in resolved.ranges})
-    counts = {name: len(source.topic(name).partitions) for name in names}
+    counts = {name: source.topic(name).count for name in names}
     if source.cluster_id == target_cluster.cluster_id and target.dead_letters in names:
         raise TargetError(
             f"dead_letter_topic must not be a topic that is read; {target.dead_letters!r} is. Choose another one, such "

@@ -58,7 +58,12 @@ class KafkaHook(KafkaClient):
         return names
 
     def state(
-        self, topics: Iterable[str], timestamps: Collection[int] = (), operation: str = "DESCRIBE"
+        self,
+        topics: Iterable[str],
+        timestamps: Collection[int] = (),
+        operation: str = "DESCRIBE",
+        *,
+        only: Collection[TopicPartition] | None = None,
     ) -> ClusterState:
         """Offsets, ids and configurations of topics, in a few requests for any number of partitions.
 
@@ -68,6 +73,8 @@ class KafkaHook(KafkaClient):
         :param timestamps: in ms since 1970; for each, the first record at or after it is searched in every partition,
             which takes READ on the topics.
         :param operation: the intended operation, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
+        :param only: the partitions that are asked for; by default all of these topics. One that does not exist is left
+            out.
         :raises BrokerUnavailableError: if no broker answers within the time-out.
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerAuthorizationError: if the login may not describe a topic.
@@ -81,6 +88,10 @@ class KafkaHook(KafkaClient):
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
         partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
+        counts = None
+        if only is not None:
+            counts, chosen = {name: len(topic.partitions) for name, topic in wanted.items()}, set(only)
+            partitions = [p for p in partitions if p in chosen]
         # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
         ids, configs = self._topic_ids(wanted), self.configs(wanted)
         offsets = read_offsets(
@@ -91,7 +102,7 @@ class KafkaHook(KafkaClient):
             on_error=raise_error,
             retry_seconds=self.timeout,
         )
-        return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs)
+        return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs, counts)
 
     def cuts(self, ends: LogEnds, cluster: ClusterState | None = None) -> dict[TopicPartition, int]:
         """Where logs were cut since they had reached these ends. Only those are asked that have another leader now.

@@ -142,7 +142,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         starting = Bound.everywhere(Earliest()) if isinstance(start, GroupStart) else start
         if window.start_ms is not None:
             starting = Bound.everywhere(AtTimestamp(window.start_ms))
-        cluster = hook.state(names, timestamps_in(starting, ending))
+        cluster = hook.state(names, timestamps_in(starting, ending), only=selection.assigned)
         check_window(window, cluster.now_ms)
         if isinstance(start, GroupStart):
             starting = start.bound(ConsumerGroup(hook, start.group_id).committed(selection.partitions(cluster)))

@@ -386,7 +386,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
         if earlier is not None:
             check_topics(attempt.source, earlier.topic_ids, "READ")
-            source = attempt.source.state(earlier.topic_ids)
+            source = attempt.source.state(
+                earlier.topic_ids, only={*earlier.ranges.topic_partitions, *state.reached.offsets}
+            )
             cuts = attempt.source.cuts(state.reached, source)
             lost = earlier.losses(source, rules, cuts)
             if not lost and earlier.target_cluster_id == target.cluster_id:
@@ -596,7 +598,7 @@ def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges,
     # A plan compares more than this.
     known = decode(KnownTopics, records[KNOWN_TOPICS]) if KNOWN_TOPICS in records else None
     topics = {r.topic for r in ranges}
-    cluster = attempt.source.state(topics, operation="READ")
+    cluster = attempt.source.state(topics, operation="READ", only=ranges.topic_partitions)
     check_topics(attempt.source, topics, "READ")
     return resolve_replay(ranges, cluster, rules, known), cluster
 

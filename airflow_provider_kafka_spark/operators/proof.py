@@ -47,7 +47,7 @@ def proved_result(
     """
     run_id = report.run_id if planned.adopts_run else planned.run_id
     check_delivery(report, planned.plan, run_id, planned.transform)
-    after = source.state(planned.plan.partition_counts)
+    after = source.state(planned.plan.partition_counts, only=planned.plan.ranges.topic_partitions)
     plan = planned.plan.after_job(after, planned.rules, source.cuts(planned.plan.reached, after))
     counted = check_counts(source, planned, report, allow_duplicates=allow_duplicates)
     warnings = [*plan.partitions_added(after), *counted]

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.approved_plan import SealedPlan
@@ -293,3 +294,28 @@ def test_what_is_no_plan_is_an_error() -> None:
             AirflowFailException, match=r"plan must be a plan.*plan\.output|plan must be a plan as it w"
         ):
             Replay(task_id="copy", plan=plan).execute(task_context())  # type: ignore[arg-type]
+
+
+def test_only_the_partitions_that_are_read_are_asked_for(new_task: NewTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of twenty, by ``assign`` and by a replay's ranges; the plan still knows how many there are."""
+    asked, real = Counter[int](), AdminClient.list_offsets
+
+    def list_offsets(client: AdminClient, request: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.update(p.partition for p in request if p.topic == task.source)
+        return real(client, request, *args, **kwargs)
+
+    task = new_task(CopyTask, 20, 1, [Record(value=b"v", partition=i) for i in range(20)])
+    monkeypatch.setattr(AdminClient, "list_offsets", list_offsets)
+    for kind, given in (
+        (Batch, {"topics": None, "assign": {task.source: [7]}}),
+        (Replay, {"offset_ranges": [f"{task.source}:7:0:1"]}),
+    ):
+        asked.clear()
+        assert task.run(kind, plan_only=True, **given)["planned_records"] == 1
+        assert asked.keys() == {7}
+    task.store, task.tries = TaskStateStore(), 0
+    result = task.run(Batch, topics=None, assign={task.source: [7]})
+    assert (result["records_written"], asked.keys()) == (1, {7})
+    task.store, task.tries = TaskStateStore(), 0
+    with pytest.raises(AirflowFailException, match="has 20 partitions, numbered from 0"):
+        task.run(Batch, plan_only=True, topics=None, assign={task.source: [20]})
