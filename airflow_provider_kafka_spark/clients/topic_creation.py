@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import cast
 
 import confluent_kafka.admin
 from confluent_kafka import KafkaError, KafkaException
@@ -32,6 +34,11 @@ _REFUSALS = frozenset(
     }
 )
 _MIN_IN_SYNC = "min.insync.replicas"
+#: A controller takes at most 10,000 changes of its metadata in one request (``QuorumController``): one for each topic,
+#: partition and setting.
+_CHANGES_AT_ONCE = 4_000
+#: Requests that are on their way at the same time.
+_AT_ONCE = 100
 
 
 def topic_settings(client: KafkaClient, topics: Collection[str]) -> dict[str, dict[str, str]]:
@@ -63,18 +70,40 @@ def validated(client: KafkaClient, topics: Sequence[NewTopic], on_refused: str) 
     :raises TargetError: naming what they refuse.
     :raises BrokerAuthorizationError: if the login may not create them.
     """
-    brokers = len(client.metadata().brokers)
-    return [_validated(client, topic, on_refused, brokers) for topic in topics]
+    brokers, taken = len(client.metadata().brokers), list[NewTopic]()
+    for i in range(0, len(topics), _AT_ONCE):
+        asked = [(topic, _validation(client, topic)) for topic in topics[i : i + _AT_ONCE]]
+        taken += [_validated(client, topic, answer, on_refused, brokers) for topic, answer in asked]
+    return taken
 
 
 def create_topics(client: KafkaClient, topics: Sequence[NewTopic]) -> None:
-    """Create topics, and return when each partition has a leader. One that exists by now stays as it is.
+    """Create topics, in as many requests as brokers need, and return when each partition has a leader. One that exists
+    by now stays as it is.
 
     :raises BrokerUnavailableError: if there is none within the time-out.
     :raises TargetError: if a topic has fewer replicas than have to be in sync.
     """
     if not topics:
         return
+    for some in _portions(topics):
+        _create(client, some)
+    _wait_for_leaders(client, {topic.name: topic for topic in topics})
+
+
+def _portions(topics: Iterable[NewTopic]) -> Iterator[list[NewTopic]]:
+    portion, changes = list[NewTopic](), 0
+    for topic in topics:
+        own = 1 + topic.partitions + len(topic.config)
+        if portion and changes + own > _CHANGES_AT_ONCE:
+            yield portion
+            portion, changes = [], 0
+        portion.append(topic)
+        changes += own
+    yield portion
+
+
+def _create(client: KafkaClient, topics: Sequence[NewTopic]) -> None:
     requests = [_request(topic) for topic in topics]
     futures = client.client.create_topics(requests, request_timeout=client.timeout, operation_timeout=client.timeout)
     for topic in topics:
@@ -84,23 +113,23 @@ def create_topics(client: KafkaClient, topics: Sequence[NewTopic]) -> None:
             # Another task made it meanwhile.
             if code_of(error.__cause__) != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise _refusal(client, topic, error) from error
-    _wait_for_leaders(client, {topic.name: topic for topic in topics})
 
 
-def _validated(client: KafkaClient, topic: NewTopic, on_refused: str, brokers: int) -> NewTopic:
+def _validated(client: KafkaClient, topic: NewTopic, answer: Future[None], on_refused: str, brokers: int) -> NewTopic:
     refused: dict[str, str] = {}
     if int(topic.config.get(_MIN_IN_SYNC, 1)) > brokers:
         # Brokers take it, and then no record.
         refused[_MIN_IN_SYNC] = f"the cluster has {brokers} brokers"
-    error = _validation_error(client, topic)
+    error = _validation_error(client, topic, answer)
     if error is not None and code_of(error.__cause__) == KafkaError.INVALID_CONFIG:
         for name, value in topic.config.items():
-            of_one = _validation_error(client, NewTopic(topic.name, topic.partitions, {name: value}))
+            only = NewTopic(topic.name, topic.partitions, {name: value})
+            of_one = _validation_error(client, only, _validation(client, only))
             if of_one is not None and code_of(of_one.__cause__) == KafkaError.INVALID_CONFIG:
                 refused[name] = _reason(of_one)
     if refused and on_refused == LEAVE_OUT:
         rest = topic.without(refused)
-        error = _validation_error(client, rest) if error is not None else None
+        error = _validation_error(client, rest, _validation(client, rest)) if error is not None else None
         if error is None:
             return rest
     elif refused:
@@ -115,11 +144,18 @@ def _validated(client: KafkaClient, topic: NewTopic, on_refused: str, brokers: i
     return topic
 
 
-def _validation_error(client: KafkaClient, topic: NewTopic) -> BrokerError | UnknownTopicError | None:
-    """The brokers' answer to a request that creates nothing; None if they would create the topic, or it exists now."""
+def _validation(client: KafkaClient, topic: NewTopic) -> Future[None]:
+    """A request that creates nothing."""
     futures = client.client.create_topics([_request(topic)], validate_only=True, request_timeout=client.timeout)
+    return cast("Future[None]", futures[topic.name])
+
+
+def _validation_error(
+    client: KafkaClient, topic: NewTopic, answer: Future[None]
+) -> BrokerError | UnknownTopicError | None:
+    """What the brokers have against the topic; None if they would create it, or it exists now."""
     try:
-        client.result(futures[topic.name], f"checking whether topic {topic.name!r} can be created", _acl(topic))
+        client.result(answer, f"checking whether topic {topic.name!r} can be created", _acl(topic))
     except (BrokerUnavailableError, BrokerAuthorizationError):
         raise
     except (BrokerError, UnknownTopicError) as error:
@@ -159,7 +195,7 @@ def _acl(topic: NewTopic) -> str:
 
 
 def _wait_for_leaders(client: KafkaClient, topics: Mapping[str, NewTopic]) -> None:
-    deadline, wait = time.monotonic() + client.timeout, 0.05
+    deadline, wait, fewest = time.monotonic() + client.timeout, 0.05, len(topics)
     while True:
         found = client.metadata().topics
         waiting = [
@@ -171,6 +207,8 @@ def _wait_for_leaders(client: KafkaClient, topics: Mapping[str, NewTopic]) -> No
         ]
         if not waiting:
             break
+        if len(waiting) < fewest:
+            deadline, fewest = time.monotonic() + client.timeout, len(waiting)
         if time.monotonic() >= deadline:
             raise BrokerUnavailableError(
                 f"The new target topic {waiting[0]!r} must have a leader for each partition within "

@@ -9,22 +9,26 @@ from uuid import uuid4
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka.admin import AdminClient
 
+from airflow_provider_kafka_spark.clients import topic_creation
 from airflow_provider_kafka_spark.clients.topic_creation import topic_settings
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import BrokerError, InvalidInputError, TargetError, UnknownTopicError
+from airflow_provider_kafka_spark.core.new_topics import NewTopic
 from airflow_provider_kafka_spark.core.verification import PLAN_ONLY
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators import new_targets
 from airflow_provider_kafka_spark.operators.attempt import Attempt
-from airflow_provider_kafka_spark.testing.kafka_broker import Record
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore
 from tests.operators.conftest import has_submitted_nothing
 from tests.operators.copy_task import Batch, CopyTask, NewTask, Stream
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
+SMALL = {"segment.bytes": "1048576"}
 SETTINGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "leader.replication.throttled.replicas": "*"}
 
 
@@ -178,3 +182,30 @@ def test_what_fails_makes_no_topic(scene: Scene) -> None:
         with pytest.raises((AirflowFailException, InvalidInputError), match=says):
             scene.run(**parameters)
         assert (topics(), has_submitted_nothing(scene.store)) == (before, True), parameters
+
+
+def test_many_are_created_in_portions(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller takes no request with more than 10,000 partitions, topics and settings. One topic that is too large
+    for any request is refused before anything is created.
+    """
+    monkeypatch.setattr(topic_creation, "_CHANGES_AT_ONCE", 12)
+    requests, real = list[int](), AdminClient.create_topics
+
+    def create(client: AdminClient, topics: list[Any], *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.get("validate_only"):
+            requests.append(len(topics))
+        return real(client, topics, *args, **kwargs)
+
+    monkeypatch.setattr(AdminClient, "create_topics", create)
+    stem = f"made-{uuid4().hex[:8]}"
+    topics = [NewTopic(f"{stem}-{i}", partitions, SMALL) for i, partitions in enumerate((3, 3, 3, 30, 1))]
+    with KafkaHook(timeout=20) as hook:
+        with pytest.raises((TargetError, BrokerError), match=r"10,?001 partitions"):
+            topic_creation.validated(hook, [*topics, NewTopic(stem, 10_001)], "fail")
+        assert topic_creation.validated(hook, topics, "fail") == topics
+        topic_creation.create_topics(hook, topics)
+
+    assert requests == [2, 1, 1, 1]
+    assert [len(kafka.offsets(topic.name)) for topic in topics] == [3, 3, 3, 30, 1]
+    for topic in topics:
+        kafka.delete_topic(topic.name)
