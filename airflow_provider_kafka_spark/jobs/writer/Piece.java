@@ -19,7 +19,10 @@ final class Piece {
     final TopicPartition slotPartition;
     private final long[] starts;
     private final long[] ends;
+    /** The first range that ends after the offset that was looked for last, or the last range. */
     private int current;
+    /** How many ranges were looked at. */
+    long looks;
 
     private Piece(Fields fields) {
         name = fields.text("name");
@@ -83,12 +86,8 @@ final class Piece {
 
     /** The first offset from this one on that lies in a range, or the end of the piece. */
     long nextWanted(long offset) {
-        for (int i = 0; i < ends.length; i++) {
-            if (offset < ends[i]) {
-                return Math.max(offset, starts[i]);
-            }
-        }
-        return until;
+        moveTo(offset);
+        return offset < ends[current] ? Math.max(offset, starts[current]) : until;
     }
 
     /** The position of the range that these offsets lie in from the first to the last, or -1. */
@@ -99,12 +98,19 @@ final class Piece {
 
     /** The position of the range that an offset lies in, or -1. It is fast for offsets that ascend. */
     int find(long offset) {
-        if (offset < starts[current]) {
+        moveTo(offset);
+        return offset >= starts[current] && offset < ends[current] ? current : -1;
+    }
+
+    private void moveTo(long offset) {
+        looks++;
+        if (current > 0 && offset < ends[current - 1]) {
+            // Back, as when a task reads again. A gap between ranges is not before the current one.
             current = 0;
         }
         while (offset >= ends[current] && current < ends.length - 1) {
             current++;
+            looks++;
         }
-        return offset >= starts[current] && offset < ends[current] ? current : -1;
     }
 }

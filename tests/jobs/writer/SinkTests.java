@@ -51,6 +51,32 @@ public final class SinkTests {
             : (Sink) new PlainSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty());
     }
 
+    /** A record costs one look at a range, also in the gaps between ranges, however many there are. */
+    public static void aRecordCostsOneLook() {
+        int count = 1000;
+        StringBuilder ranges = new StringBuilder();
+        for (int i = 0; i < count; i++) {
+            ranges.append(i == 0 ? "" : ", ").append("[" + 4 * i + ", " + (4 * i + 2) + ", " + i + "]");
+        }
+        Piece many = Piece.parse(
+            json(
+                "{'version': 1, 'name': 'orders-0', 'topic': 'orders', 'partition': 0, 'ranges': [" + ranges + "], 'until': "
+                    + 4 * count + ", 'slot': null}"
+            )
+        );
+        for (int round = 0; round < 2; round++) {
+            for (int offset = 0; offset < 4 * count; offset++) {
+                int range = offset / 4;
+                boolean isIn = offset % 4 < 2;
+                check(many.find(offset) == (isIn ? range : -1), "the range of " + offset);
+                long wanted = isIn ? offset : 4L * (range + 1);
+                check(many.nextWanted(offset) == wanted, "the next offset from " + offset);
+            }
+        }
+        // Two calls for each offset, and a step for each range.
+        check(many.looks == 2L * (2 * 4 * count + count - 1), "looks at ranges: " + many.looks);
+    }
+
     /** A commit has the records, and with them the position, the piece's name and where the records are. */
     public static void aCommitHasRecordsAndProgress() {
         SinkTests test = opened();
