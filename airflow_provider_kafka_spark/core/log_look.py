@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.resolve import ReadRules
 
 @dataclass(frozen=True, slots=True)
 class LogLook:
-    """One look at the logs of all topics of a copy.
+    """One look at the logs of all topics of a copy; with ``assign`` only at the partitions that it names.
 
     :param at_ms: when, in ms since 1970.
     :param source: of each partition all offsets that a copy could read, from the first to the end.

@@ -386,9 +386,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
         if earlier is not None:
             check_topics(attempt.source, earlier.topic_ids, "READ")
-            source = attempt.source.state(
-                earlier.topic_ids, only={*earlier.ranges.topic_partitions, *state.reached.offsets}
-            )
+            source = attempt.source.state(earlier.topic_ids)
             cuts = attempt.source.cuts(state.reached, source)
             lost = earlier.losses(source, rules, cuts)
             if not lost and earlier.target_cluster_id == target.cluster_id:
@@ -598,7 +596,7 @@ def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges,
     # A plan compares more than this.
     known = decode(KnownTopics, records[KNOWN_TOPICS]) if KNOWN_TOPICS in records else None
     topics = {r.topic for r in ranges}
-    cluster = attempt.source.state(topics, operation="READ", only=ranges.topic_partitions)
+    cluster = attempt.source.state(topics, operation="READ")
     check_topics(attempt.source, topics, "READ")
     return resolve_replay(ranges, cluster, rules, known), cluster
 
