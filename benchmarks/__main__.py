@@ -161,7 +161,7 @@ def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callab
         "windows": lambda: windows.measure(options.rounds),
         "sensors": lambda: sensors.measure(options.sensors, folder),
         "triggerer": lambda: triggerer.measure(options.sensors, folder),
-        "growth": growth.measure,
+        "growth": growth.measure_all,
     }
 
 

@@ -10,8 +10,11 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from benchmarks import growing_requests
+from benchmarks.environment import connect_to
 from benchmarks.growing_rules import RULES, Work
 from benchmarks.rounds import emit, time_limit
 from benchmarks.table import Goal, Section, seconds_text
@@ -79,13 +82,34 @@ CURVES: tuple[Curve, ...] = (
 )
 
 
-def measure(curves: Sequence[Curve] = CURVES) -> Section:
+#: At a broker, with the seconds on the clock.
+BROKER_CURVES: tuple[tuple[str, str, Sequence[int], float, Callable[[KafkaBroker, int], Any]], ...] = (
+    ("ranges with a marker, counted again", "ranges", (10, 100, 1_000), 3.0, growing_requests.ranges_with_markers),
+    ("timestamps for a `topic_map`", "targets", (10, 100, 500), 10.0, growing_requests.timestamps_of_targets),
+    ("a round of groups", "groups", (10, 100, 1_000), 10.0, growing_requests.groups),
+    ("a round of moments", "moments", (10, 100, 1_000), 3.0, growing_requests.moments),
+    ("`assign` of ten partitions", "partitions of their topics", (100, 500, 2_000), 1.0, growing_requests.assigned),
+)
+
+
+def measure_all() -> Section:
+    """The rules, and what is asked of a broker."""
+    with KafkaBroker() as broker:
+        connect_to(broker.bootstrap_servers)
+        at_broker = [
+            Curve(name, of, sizes, growing_requests.seconds_at(broker, prepare), most)
+            for name, of, sizes, most, prepare in BROKER_CURVES
+        ]
+        return measure((*CURVES, *at_broker))
+
+
+def measure(curves: Sequence[Curve]) -> Section:
     """Measure each curve, fit its exponent, and draw it."""
     measured = [(curve, _values(curve)) for curve in curves]
     return Section(
         "Growth",
         "The same work at three sizes. The exponent is fitted: with 1, ten times the work costs ten times as much, and "
-        "with 2 a hundred times. CPU seconds, the better of two runs, unless the curve says otherwise.",
+        "with 2 a hundred times. CPU seconds, the better of two runs; on the clock where a broker is asked.",
         ["Curve", "Of", "Sizes", "Values", "Exponent", "Largest size tried"],
         [
             [

@@ -1,0 +1,86 @@
+"""What many partitions, groups, moments and targets cost at a broker: seconds of waiting, and of work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import uuid4
+
+from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
+from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.plan import Target
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+
+#: A time that brokers keep by default, in ms since 1970.
+_FIRST_MS = int(time.time() * 1000) - 3_600_000
+
+
+def ranges_with_markers(broker: KafkaBroker, count: int) -> Callable[[KafkaHook], object]:
+    """As many partitions, each with a range that ends with the marker of a transaction."""
+    topic = _topic(broker, count)
+    broker.produce_transaction(topic, (Record(b"k", b"v", partition=i % count) for i in range(5 * count)))
+    ranges = OffsetRanges([OffsetRange(topic, i, 0, 6) for i in range(count)])
+    return lambda hook: hook.count_records(ranges)
+
+
+def timestamps_of_targets(broker: KafkaBroker, count: int) -> Callable[[KafkaHook], object]:
+    """A ``topic_map`` to as many targets that exist."""
+    topic_map = {_topic(broker): f"target-{i}" for i in range(count)}
+    for name in topic_map:
+        broker.produce(name, [Record(b"k", b"v")])
+    ranges = OffsetRanges([OffsetRange(name, 0, 0, 1) for name in topic_map])
+    plan: Any = SimpleNamespace(target=Target(None, topic_map=topic_map), ranges=ranges)
+    config = {"retention.ms": "604800000", "cleanup.policy": "delete"}
+    target: Any = SimpleNamespace(topic=lambda _: SimpleNamespace(config=config), now_ms=int(time.time() * 1000))
+    parameters: Any = SimpleNamespace(preserve_timestamps=True)
+    return lambda hook: Attempt(cast(Any, None), parameters, cast(Any, None), hook, hook).check_timestamps(
+        cast(ClusterState, target), plan
+    )
+
+
+def groups(broker: KafkaBroker, count: int) -> Callable[[KafkaHook], object]:
+    """A round of as many sensors of consumer groups."""
+    topic, stem = _topic(broker), uuid4().hex[:8]
+    return lambda hook: fetch_snapshot(hook, [BrokerQuery((topic,), group_id=f"{stem}-{i}") for i in range(count)])
+
+
+def moments(broker: KafkaBroker, count: int) -> Callable[[KafkaHook], object]:
+    """A round of as many sensors of moments, in a topic with a record each second."""
+    topic = _topic(broker)
+    broker.produce(topic, (Record(b"k", b"v", timestamp=_FIRST_MS + 1_000 * i) for i in range(3 * count)))
+    asked = [BrokerQuery((topic,), timestamps=frozenset({_FIRST_MS + 2_500 * i})) for i in range(count)]
+    return lambda hook: fetch_snapshot(hook, asked)
+
+
+def assigned(broker: KafkaBroker, count: int) -> Callable[[KafkaHook], object]:
+    """One partition of each of ten topics, which have as many together."""
+    topics = [_topic(broker, count // 10) for _ in range(10)]
+    return lambda hook: hook.state(topics, only=[TopicPartition(name, 0) for name in topics])
+
+
+def seconds_at(
+    broker: KafkaBroker, prepare: Callable[[KafkaBroker, int], Callable[[KafkaHook], object]]
+) -> Callable[[int], float]:
+    """Seconds on the clock: what is saved is mostly waiting."""
+
+    def value_at(size: int) -> float:
+        work = prepare(broker, size)
+        with KafkaHook() as hook:
+            hook.metadata()
+            started = time.monotonic()
+            work(hook)
+            return time.monotonic() - started
+
+    return value_at
+
+
+def _topic(broker: KafkaBroker, partitions: int = 1) -> str:
+    name = f"growth-{uuid4().hex[:8]}"
+    broker.create_topic(name, partitions)
+    return name
