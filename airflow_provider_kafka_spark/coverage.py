@@ -17,6 +17,7 @@ from typing import Any
 from airflow_provider_kafka_spark import metrics
 from airflow_provider_kafka_spark.command_line import parse_arguments
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, UnknownTopicError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.ledger import uncovered as missing_of
@@ -126,7 +127,7 @@ def uncovered(
     """
     found = [delivery for event in events if _is_of_task(event) for delivery in _deliveries_of(event)]
     choice = Choice(topic, source, target, target_topic)
-    given = None if window is None else list(window)
+    given = None if window is None else list(rows_in(window))
     topic_id = KnownTopics.of_ranges(given or ()).topic_ids.get(topic)
     pair = choice.one_of(pairs_of(found, topic, topic_id=topic_id)[0])
     if pair is None and given is None:

@@ -14,12 +14,13 @@ from airflow_provider_kafka_spark.core.broker_state import ClusterState, Partiti
 from airflow_provider_kafka_spark.core.ledger import coverage, plan_picture, uncovered
 from airflow_provider_kafka_spark.core.ledger_entry import Delivery, EntryState
 from airflow_provider_kafka_spark.core.ledger_report import stretches_of
+from airflow_provider_kafka_spark.core.compact_result import short_entry, short_result
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_window
 from airflow_provider_kafka_spark.core.topic_map import check_topic_map
-from airflow_provider_kafka_spark.core.verification import check_delivery, result_of_plan
+from airflow_provider_kafka_spark.core.verification import check_delivery, result_of_plan, result_of_run
 from airflow_provider_kafka_spark.operators.asset_events import parts_by_topic
 
 #: What is done at a size. What it needs is made before, so that only the work is measured.
@@ -76,6 +77,23 @@ def ranges_less_others(count: int) -> Work:
     ranges = _ranges(count)
     others = [OffsetRange(r.topic, r.partition, r.from_offset + 5, r.until_offset + 5) for r in ranges]
     return lambda: (ranges.subtract(others), ranges.intersect(others), ranges.merge(others))
+
+
+def bytes_of_result(count: int) -> Work:
+    """What a task returns, and Airflow stores as its XCom."""
+    plan = ReplayPlan(
+        "source", "target", Target("copy"), _ranges(count), topic_ids={"orders": "pvoo7QRrQUqQbTSaHJYXVg"}
+    )
+    reported = tuple(RangeReport(r, r.size, r.size) for r in plan.ranges)
+    report = JobReport("run", plan.digest, reported, ("copy",), "local-1", "4.0.0", 1.0)
+    result = result_of_run(report, plan)
+    return lambda: len(json.dumps(short_result(result)))
+
+
+def bytes_of_entry(count: int) -> Work:
+    """What the ledger has of a copy, as a task stores it while it runs."""
+    entry = {**_entry(1, topic_map={}), "planned_ranges": _ranges(count).format()}
+    return lambda: len(json.dumps(short_entry(entry)))
 
 
 def overlapping_copies(count: int) -> Work:
@@ -148,6 +166,8 @@ RULES: Mapping[str, Callable[[int], Work]] = {
     "ranges less others": ranges_less_others,
     "bytes of the events of a copy, `target_topic_expr`": events_by_expression,
     "bytes of the events of a copy, `topic_map`": events_by_map,
+    "bytes of a result": bytes_of_result,
+    "bytes of an entry of the ledger": bytes_of_entry,
     "coverage of copies that overlap": overlapping_copies,
     "bytes of `coverage --json`": coverage_json,
 }

@@ -77,6 +77,8 @@ CURVES: tuple[Curve, ...] = (
     _rule("ranges less others", "ranges", (1_000, 10_000, 100_000), 2.0),
     _rule("bytes of the events of a copy, `target_topic_expr`", "targets", (10, 100, 1_000), 1e6, BYTES),
     _rule("bytes of the events of a copy, `topic_map`", "targets", (10, 100, 1_000), 1e6, BYTES),
+    _rule("bytes of a result", "ranges", (1_000, 10_000, 100_000), 1e6, BYTES),
+    _rule("bytes of an entry of the ledger", "ranges", (1_000, 10_000, 100_000), 1e6, BYTES),
     _rule("coverage of copies that overlap", "copies", (500, 1_500, 5_000), 1.0),
     _rule("bytes of `coverage --json`", "copies", (500, 1_500, 5_000), 10e6, BYTES),
 )

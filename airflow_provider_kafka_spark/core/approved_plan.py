@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.declaration import BOUNDED, COMMON, Decides, names
 from airflow_provider_kafka_spark.core.errors import (
     InvalidInputError,
@@ -126,7 +127,7 @@ class ApprovedPlan:
             origin = decode(PlanOrigin, plan, version=ORIGIN_VERSION, name="plan", remedy=_REMEDY)
             missing = [
                 MissingRange(OffsetRange.parse(item), str(item["reason"]), str(item.get(TOPIC_ID) or ""))
-                for item in result["missing_ranges"]
+                for item in rows_in(result["missing_ranges"])
             ]
             ranges = OffsetRanges.parse(result["ranges"])
         except (KafkaSparkError, KeyError, TypeError, ValueError) as error:
@@ -150,7 +151,7 @@ class ApprovedPlan:
         """As ``CopyParameters.records`` has it, to be stored for a retry."""
         return {
             _KEY: self.origin.to_json(),
-            "offset_ranges": self.ranges.format(),
+            "offset_ranges": self.ranges.to_json(),
             "missing": [encode(m) for m in self.missing],
         }
 

@@ -74,7 +74,7 @@ def decode_text(kind: type[T], text: str, *, version: int | None = None, name: s
 
 def _encode(value: Any) -> Any:
     if isinstance(value, OffsetRanges):
-        return value.format()
+        return value.to_json()
     if is_dataclass(value):
         return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
@@ -88,7 +88,8 @@ def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
     if kind is Any:
         return value
     if kind is OffsetRanges:
-        return _made(name, OffsetRanges.parse, _decode(tuple[str, ...], value, name))
+        ranges = value if isinstance(value, dict) else _decode(tuple[str, ...], value, name)
+        return _made(name, OffsetRanges.parse, ranges)
     if is_dataclass(kind):
         return _decode_object(kind, value, name)
     inner = get_args(kind)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offset_range import COUNT_KEYS, OffsetRange, TopicPartition, by_topic
 
@@ -69,7 +70,7 @@ class KnownTopics:
         :raises OffsetRangeError: if an id is malformed, or a topic has two.
         """
         ids, clusters, unnamed = dict[str, str](), set[str](), set[str]()
-        for value in ranges:
+        for value in rows_in(ranges):
             if not isinstance(value, Mapping):
                 continue
             topic = str(value.get("topic"))

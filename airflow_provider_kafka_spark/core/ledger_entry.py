@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeGuard
 
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 
@@ -222,10 +223,12 @@ def deliveries_of_event(
 
 
 def _ranges(entry: Mapping[str, Any], name: str) -> OffsetRanges:
-    items = _items(entry.get(name, []))
+    given = entry.get(name, [])
+    rows = rows_in(given)
+    items = _items(rows)
     if len(items) > MAX_RANGES:
         raise ValueError(f"{len(items)} ranges")
-    return OffsetRanges.parse(_texts(items), merge_overlaps=True)
+    return OffsetRanges.parse(_texts(items) if rows is given else items, merge_overlaps=True)
 
 
 def _looks(value: object) -> tuple[Look | None, Look | None]:

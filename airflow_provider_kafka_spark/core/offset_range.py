@@ -15,6 +15,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
+from airflow_provider_kafka_spark.core.compact_rows import LEAST, compacted, rows_in
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 
 #: What Kafka accepts as a topic name (``org.apache.kafka.common.internals.Topic``): at most 249 of these characters.
@@ -220,11 +221,12 @@ class OffsetRanges(tuple[OffsetRange, ...]):
     def parse(cls, values: object, *, merge_overlaps: bool = False) -> OffsetRanges:
         """Read a list of ranges, each as :meth:`OffsetRange.parse` takes it, in any order.
 
-        :param values: the ranges; any iterable but a string or a mapping.
+        :param values: the ranges; any iterable but a string or a mapping, or the compact form of a result.
         :param merge_overlaps: unite ranges that overlap or repeat, in place of refusing them. Ranges that only touch
             stay apart.
         :raises OffsetRangeError: if a range is malformed, or two overlap and ``merge_overlaps`` is false.
         """
+        values = rows_in(values)
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise OffsetRangeError(f"Offset ranges must be a list, each item {_EXAMPLE}; got {values!r}.")
         values = list(values)
@@ -242,6 +244,11 @@ class OffsetRanges(tuple[OffsetRange, ...]):
 
     def format(self) -> list[str]:
         return [r.format() for r in self]
+
+    def to_json(self) -> list[str] | dict[str, Any]:
+        """Plain JSON, compact if they are many; ``OffsetRanges.parse`` reads it back."""
+        found = compacted([r.to_dict() for r in self]) if len(self) >= LEAST else None
+        return found if isinstance(found, dict) else self.format()
 
     @property
     def total(self) -> int:

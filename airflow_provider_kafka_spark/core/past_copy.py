@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_provider_kafka_spark.core.compact_result import whole_result
 from airflow_provider_kafka_spark.core.dead_letters import dead_letters_of
 from airflow_provider_kafka_spark.core.errors import AuditInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
@@ -117,6 +118,7 @@ def _parse(result: object) -> PastCopy:
 
 
 def _checked(result: Mapping[str, Any]) -> PastCopy:
+    result = whole_result(result)
     evidence = CopyEvidence.from_dict(result["evidence"])
     run_ids = (result["run_id"], *evidence.also_run_ids)
     for run_id in run_ids:

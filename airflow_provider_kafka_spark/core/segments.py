@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from airflow_provider_kafka_spark.core.compact_result import whole_result
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.provenance import SourcePlace
@@ -210,7 +211,7 @@ def results_in(value: object, name: str) -> tuple[Mapping[str, Any], ...]:
         found: Any = json.loads(value) if isinstance(value, str) else value
         given = [found] if isinstance(found, Mapping) else list(found)
         # The event of a function that called several operators has the entries of all.
-        items = [one for item in given for one in (item, *item.get("more", ()))]
+        items = [whole_result(one) for item in given for one in (item, *item.get("more", ()))]
         lacking = [item for item in items if "segments" not in item and item.get("records_written") != 0]
         for item in items:
             segments_of(item)

@@ -1,6 +1,7 @@
 // The entries of the ledger, from asset events and from what tasks have stored. core/ledger_entry.py has the same
 // rules, and both are tested against tests/core/coverage_cases.json.
 
+import { compactRanges, isCompact } from "./compact.js";
 import { mergeRanges, parseRange } from "./offsets.js";
 
 export const VERSION = 1;
@@ -58,11 +59,14 @@ function names(value) {
 
 function parseRanges(value) {
   if (value === undefined) return [];
-  check(Array.isArray(value));
-  if (value.length > MAX_RANGES) throw Object.assign(new Malformed(), { ranges: value.length });
-  const found = value.map(parseRange);
-  check(!found.includes(null));
-  return found;
+  const found = isCompact(value) ? compactRanges(value, MAX_RANGES) : value;
+  const size = typeof found === "number" ? found : found?.length;
+  if (size > MAX_RANGES) throw Object.assign(new Malformed(), { ranges: size });
+  check(Array.isArray(found));
+  if (found !== value) return found;
+  const parsed = found.map(parseRange);
+  check(!parsed.includes(null));
+  return parsed;
 }
 
 function ranges(value) {

@@ -3,8 +3,8 @@
 
 // Numbers have no leading zeros.
 const RANGE = /^([a-zA-Z0-9._-]{1,249}):(0|[1-9]\d{0,9}):(0|[1-9]\d{0,18}):(0|[1-9]\d{0,18})$/;
-const MAX_PARTITION = 2 ** 31 - 1;
-const MAX_OFFSET = 2n ** 63n - 1n;
+export const MAX_PARTITION = 2 ** 31 - 1;
+export const MAX_OFFSET = 2n ** 63n - 1n;
 
 /** Parse "topic:partition:from:until", until exclusive; null if it is not that. A range may be empty. */
 export function parseRange(text) {

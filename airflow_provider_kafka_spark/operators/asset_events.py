@@ -15,6 +15,7 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
 from airflow_provider_kafka_spark.core.ledger_entry import ASSET_NAME, MORE, SOURCES_IN, is_entry
+from airflow_provider_kafka_spark.core.compact_result import short_entry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -71,7 +72,7 @@ def announce(context: Context, operator: Any, entry: Mapping[str, Any]) -> None:
     others = {uri: own for uri, own in by_uri.items() if uri not in known}
     for event in aliases:
         for uri, own in others.items():
-            event.add(Asset(uri=uri), extra=own)
+            event.add(Asset(uri=uri), extra=short_entry(own))
     task = getattr(context["ti"], "task", operator)
     if COPIES in operator.outlets and COPIES in task.outlets and not aliases:
         # A new list: that of the DAG's task stays as it is.
@@ -123,11 +124,11 @@ def _announced_topics(context: Context, by_uri: Mapping[str, Mapping[str, Any]])
 
 def _add(event: Any, entry: Mapping[str, Any]) -> None:
     """A function may call several operators, and Airflow makes one event of an asset for all of them."""
-    first = event.extra
+    first, entry = event.extra, short_entry(entry)
     if is_entry(first) and first["run_id"] != entry["run_id"]:
-        event.extra = {**first, MORE: [*first.get(MORE, ()), dict(entry)]}
+        event.extra = {**first, MORE: [*first.get(MORE, ()), entry]}
     else:
-        event.extra = dict(entry)
+        event.extra = entry
 
 
 def parts_by_topic(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
 from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.compact_result import short_result
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
     InvalidInputError,
@@ -187,7 +188,7 @@ class JobBundle:
             remove_progress(sink, found.progress_groups)
         counts = (f"{result[name]:,}" for name in ("records_read", "records_written", "gaps"))
         log.info("Delivered: %s records read, %s written, %s offsets without a record.", *counts)
-        return result
+        return short_result(result)
 
     @property
     def _report_key(self) -> str:

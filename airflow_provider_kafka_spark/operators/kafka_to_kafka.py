@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.batch_path import check_segments, describe, reasons_against
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.compact_result import short_result
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.dead_letters import check_dead_letters
 from airflow_provider_kafka_spark.core.declaration import (
@@ -493,7 +494,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
             self._suppress_asset_events()
         count_copy(context, result)
         self.log.info("%s", totals(result))
-        return result
+        return short_result(result)
 
     def _check_size(self, plan: ReplayPlan) -> None:
         """:raises PlanTooLargeError: if it has more records than ``max_planned_records``."""
@@ -520,7 +521,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         # The table of the plan has the others. PLAN_ONLY is the last one.
         for warning in first_ten(result["warnings"][len(planned.plan.warnings) :]):
             self.log.warning("%s", warning)
-        return result
+        return short_result(result)
 
     def _return_stored_result(
         self,

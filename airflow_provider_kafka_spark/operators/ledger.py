@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.clients.committed_progress import delivered_by_progress
+from airflow_provider_kafka_spark.core.compact_result import short_entry
 from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
@@ -181,7 +182,7 @@ class TaskLedger:
         return self._servers[conn_id]
 
     def _save(self, entry: Mapping[str, Any]) -> None:
-        self._store.publish(STATE_KEY, entry)
+        self._store.publish(STATE_KEY, short_entry(entry))
         if self._on_save is not None:
             self._on_save(entry)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.core.codec import encode
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.declaration import (
     REPLAY,
     Declared,
@@ -54,7 +55,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
 
     def _selection(self) -> dict[str, Any]:
         ranges, known = self._ranges()
-        return {"offset_ranges": ranges.format(), KNOWN_TOPICS: encode(known)}
+        return {"offset_ranges": ranges.to_json(), KNOWN_TOPICS: encode(known)}
 
     def _ranges(self) -> tuple[OffsetRanges, KnownTopics]:
         """The ranges, and what they are of."""
@@ -71,8 +72,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
                     f"an XCom is passed as the task's output itself."
                 ) from error
         is_result = isinstance(values, Mapping) and "ranges" in values
-        if is_result:
-            values = values["ranges"]
+        values = rows_in(values["ranges"] if is_result else values)
         # Ranges of two topics of one name may overlap, and that is not what is wrong with them.
         known = KnownTopics.of_ranges(values if isinstance(values, Iterable) else (), of_result=is_result)
         return OffsetRanges.parse(values, merge_overlaps=self.merge_overlaps), known

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.codec import encode
+from airflow_provider_kafka_spark.core.compact_result import short_result, whole_result
 from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
@@ -240,7 +241,7 @@ class RunStateStore:
         if not as_stored:
             check_item(state.item, item)
         if state.result is not None:
-            state = replace(state, result=_unpacked(state.result))
+            state = replace(state, result=whole_result(state.result))
             # Unless this is a retry, the task was cleared: after a success, or to make it succeed after all.
             is_retry = not state.succeeded and self._try_numbers.is_retry_of(state.try_numbers)
             return state if is_retry else state.after_delivery()
@@ -348,8 +349,8 @@ class RunStateStore:
             self._save(state)
 
     def _save(self, state: RunState) -> RunState:
-        packed = None if state.result is None else _packed(state.result)
-        stored = encode(replace(state, plan=None, result=packed, try_numbers=self._try_numbers), STATE_VERSION)
+        short = None if state.result is None else short_result(state.result)
+        stored = encode(replace(state, plan=None, result=short, try_numbers=self._try_numbers), STATE_VERSION)
         self._store.set(_RUN_KEY, {**stored, "plan": None if state.plan is None else state.plan.to_dict()})
         return state
 
@@ -409,7 +410,7 @@ class StreamRunStore:
         stored = self._stored
         if stored is None or stored.result is None or not self._try_numbers.is_retry_of(stored.try_numbers):
             return None
-        return _unpacked(stored.result)
+        return whole_result(stored.result)
 
     def finished_before(self, stream_id: str, ranges: OffsetRanges) -> OffsetRanges:
         """What earlier tries finished, since this task instance first submitted the stream or last succeeded.
@@ -470,7 +471,7 @@ class StreamRunStore:
     def finished(self, result: dict[str, Any]) -> None:
         """Remember that all was delivered, and the result for a retry that has nothing else to do."""
         if self._stored is not None:
-            self._save(replace(self._stored, try_numbers=self._try_numbers, result=_packed(result)))
+            self._save(replace(self._stored, try_numbers=self._try_numbers, result=short_result(result)))
 
     def _of_stream(self, stream_id: str) -> _StoredStream | None:
         return self._stored if self._stored is not None and self._stored.stream_id == stream_id else None
@@ -518,17 +519,3 @@ def check_item(earlier: str, now: str) -> None:
             "the list, with new items at its end, and clear the task; or trigger a new DAG run with what is to be "
             "copied."
         )
-
-
-def _packed(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result may have thousands of ranges, and Airflow warns of values of more than 64 KiB: their keys are stored
-    once.
-    """
-    ranges = result["ranges"]
-    names = list(ranges[0]) if ranges else []
-    return {**result, "ranges": [names, *([r[name] for name in names] for r in ranges)]}
-
-
-def _unpacked(packed: Mapping[str, Any]) -> dict[str, Any]:
-    names, *rows = packed["ranges"]
-    return {**packed, "ranges": [dict(zip(names, row, strict=True)) for row in rows]}

@@ -7,7 +7,10 @@ none, or that of another task instance, counts as lost: the run then goes on fro
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
+import zlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
@@ -20,7 +23,12 @@ from airflow_provider_kafka_spark.state.deployment import state_key
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
 
-STATE_VERSION = 6
+STATE_VERSION = 7
+#: Characters of JSON from which on a value is stored packed: Airflow warns of more than 64 KiB.
+_LARGE = 16_384
+_PACKED = "packed"
+#: Bytes of what is unpacked.
+_MOST = 256 * 1024 * 1024
 
 T = TypeVar("T")
 
@@ -84,7 +92,7 @@ class TaskState:
             return None
         value, mac = (stored.get("value"), stored.get("mac")) if isinstance(stored, dict) else (None, None)
         if is_sealed(mac, [*self._instance, name, value], self._key):
-            return value
+            return _unpacked(value)
         log.warning(
             "What is stored as %r was not stored by this task instance: somebody has changed it by Airflow's API, or "
             "%s is another one than before. It counts as lost, and this try asks the target what was delivered.",
@@ -96,8 +104,9 @@ class TaskState:
     def set(self, key: str, value: Any) -> None:
         """Remember plain JSON, as long as Airflow has the DAG run, which may be cleared at any time."""
         name = self._own(key)
-        mac = seal([*self._instance, name, value], self._key)
-        self._store.set(name, {"value": value, "mac": mac}, retention=NEVER_EXPIRE)
+        stored = _packed(value)
+        mac = seal([*self._instance, name, stored], self._key)
+        self._store.set(name, {"value": stored, "mac": mac}, retention=NEVER_EXPIRE)
 
     def publish(self, key: str, value: Any) -> None:
         """Store what others read, and no task takes for its own memory."""
@@ -121,6 +130,19 @@ class TaskState:
     @cached_property
     def _key(self) -> str:
         return state_key()
+
+
+def _packed(value: Any) -> Any:
+    """A large value as text of few bytes; its ranges may be thousands."""
+    text = json.dumps(value, separators=(",", ":")).encode()
+    return value if len(text) <= _LARGE else {_PACKED: base64.b64encode(zlib.compress(text, 9)).decode()}
+
+
+def _unpacked(value: Any) -> Any:
+    """:param value: of :func:`_packed`, which this deployment has sealed."""
+    if not isinstance(value, dict) or value.keys() != {_PACKED}:
+        return value
+    return json.loads(zlib.decompressobj().decompress(base64.b64decode(value[_PACKED]), _MOST))
 
 
 def decoded(key: str, kind: type[T], stored: object) -> T:

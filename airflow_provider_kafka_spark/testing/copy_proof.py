@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.testing.record import Record
@@ -48,7 +49,9 @@ def prove_copy(
     :param target: all records of the target topic, of other runs too.
     :param keep: the same rule as the task's ``where``, in Python.
     """
-    ranges = [OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]]
+    ranges = [
+        OffsetRange(r["topic"], r["partition"], r["from_offset"], r["until_offset"]) for r in rows_in(result["ranges"])
+    ]
     expected = _expected(ranges, sources, keep)
     copies = _copies_of(str(result["run_id"]), target)
 

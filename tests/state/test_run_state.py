@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,11 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_kafka_spark.core.compact_result import short_entry
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
 from airflow_provider_kafka_spark.core.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
 from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
@@ -33,6 +35,7 @@ from airflow_provider_kafka_spark.state.run_state import (
 from airflow_provider_kafka_spark.state.task_state import TaskState
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 from tests.core.refusals import refuses
+from tests.core.test_ledger import entry as ledger_entry
 from tests.dataclass_values import values_of
 
 STREAM_ID = "0123456789abcdef"
@@ -462,6 +465,28 @@ def test_a_clear_of_what_failed_after_the_delivery_writes_only_what_is_missing(
     assert cleared.earlier == earlier(("copy:0:5:8",), ())
 
 
+def test_ten_thousand_ranges_are_stored_in_less_than_airflow_warns_of(store: TaskStateStore) -> None:
+    """The plan while it is carried out, what was asked for, the ledger's entry, and the result."""
+    drawn, at, ranges = random.Random(41), 0, []
+    for _ in range(10_000):
+        start, at = at + drawn.randrange(1, 900), at + 900 + drawn.randrange(1, 900)
+        ranges.append(OffsetRange("orders", 0, start, at))
+    plan, texts = replace(PLAN, ranges=OffsetRanges(ranges)), OffsetRanges(ranges).format()
+    counts = [{**r.to_dict(), "records_read": r.size, "records_written": r.size, "topic_id": "id-1"} for r in ranges]
+    opened, state = load(store)
+    state, _ = opened.for_plan(state, plan, TRANSFORM, {})
+    opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
+    RequestStore(task_context(store), "task").save({"records": {"offset_ranges": plan.ranges.to_json()}})
+    TaskState(task_context(store), "task").publish("ledger", short_entry(ledger_entry("1" * 16, *texts)))
+    sizes = {key: len(json.dumps(value)) for key, value in store.values.items()}
+    _, retry = load(store)
+
+    assert (retry.plan, len(sizes)) == (plan, 3)
+    assert max(sizes.values()) < 65_535, sizes
+    finished(store, {**RESULT, "ranges": counts}, ti=Try())
+    assert max(len(json.dumps(value)) for value in store.values.values()) < 65_535
+
+
 @pytest.mark.parametrize("ranges", [0, 1, 1_500])
 def test_a_retry_after_the_end_has_the_result(store: TaskStateStore, ranges: int) -> None:
     """However many ranges there are, what is stored stays below 64 KiB, where Airflow warns by default."""
@@ -651,7 +676,7 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result(store: TaskStateS
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 1}, "must be of version 6; got 1", id="version"),
+        pytest.param({"version": 1}, "must be of version 7; got 1", id="version"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],
 )

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
 from airflow_provider_kafka_spark.core.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
@@ -174,7 +175,7 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
                 return _checkpoint(inner)
             if key == "timestamp":
                 return SinceTimestamp(parse_timestamp(inner, "since"))
-    ranges = value.get("ranges")
+    ranges = rows_in(value.get("ranges"))
     if isinstance(ranges, (list, tuple)):
         after = _after_ranges(ranges)
         return replace(after, topic_ids={**after.topic_ids, **_topic_ids(value.get(_TOPIC_IDS, {}))})

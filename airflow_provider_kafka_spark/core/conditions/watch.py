@@ -16,6 +16,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest
 from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
@@ -218,7 +219,7 @@ def _ranges_of(extra: object) -> Any:
     if not isinstance(extra, Mapping):
         return None
     payload = extra.get("payload")
-    return payload.get("ranges") if isinstance(payload, Mapping) else extra.get("target_ranges")
+    return rows_in(payload.get("ranges") if isinstance(payload, Mapping) else extra.get("target_ranges"))
 
 
 def _of_topic(since: Since, topic: str) -> Since:
