@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.known_topics import KnownTopics, recreate
 from airflow_provider_kafka_spark.core.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.pieces import MAX_PIECES
+from airflow_provider_kafka_spark.core.plan_cost import cost_warnings
 from airflow_provider_kafka_spark.core.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
 from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
 from airflow_provider_kafka_spark.core.spans import plan_spans, tasks_of
@@ -350,6 +351,14 @@ def make_plan(
     ends = {
         name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
     }
+    tasks = _count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order)
+    sizes = {
+        "Kafka partitions": sum(1 for _ in resolved.ranges.without_empty().by_partition()),
+        "ranges": len(resolved.ranges),
+        "source topics": len(names),
+        "target topics": len(routes),
+        "Spark tasks": tasks,
+    }
     return ReplayPlan(
         source_cluster_id=source.cluster_id,
         target_cluster_id=target_cluster.cluster_id,
@@ -362,8 +371,12 @@ def make_plan(
         target_ends=ends,
         target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},
         window=resolved.window,
-        spark_partitions=_count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order),
-        warnings=(*resolved.warnings, *first_ten(target_warnings, "more of its targets")),
+        spark_partitions=tasks,
+        warnings=(
+            *resolved.warnings,
+            *cost_warnings(sizes),
+            *first_ten(target_warnings, "more of its targets"),
+        ),
     )
 
 
@@ -373,7 +386,7 @@ def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
         raise PlanError(
             f"The plan must have at most {MAX_PIECES:,} Spark tasks, each of which costs a transaction; it has "
             f"{tasks:,}. Raise max_records_per_partition, or keep preserve_order=True, which makes one task for each "
-            "Kafka partition."
+            "Kafka partition; of more Kafka partitions than that, plan some topics at a time."
         )
     return tasks
 

@@ -142,6 +142,26 @@ def test_a_plan_of_very_many_ranges(each: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("partitions", "says"),
+    [
+        pytest.param(2_000, [], id="as-large-as-was-tried"),
+        pytest.param(
+            2_001, ["2,001 Spark tasks (2,000 were tried)", "2,001 transactions", "0:05:20", "To cut it"], id="larger"
+        ),
+    ],
+)
+def test_a_plan_larger_than_any_that_was_tried_says_what_it_costs(partitions: int, says: list[str]) -> None:
+    ranges = OffsetRanges(OffsetRange("orders", p, 0, 5) for p in range(partitions))
+
+    plan = make_plan(
+        ResolvedRanges(ranges), _cluster(_topic("orders", partitions)), _cluster(_topic("copy")), Target("copy")
+    )
+
+    assert len(plan.warnings) == bool(says)
+    assert all(part in plan.warnings[0] for part in says)
+
+
+@pytest.mark.parametrize(
     ("target", "target_cluster", "fragments"),
     [
         pytest.param(

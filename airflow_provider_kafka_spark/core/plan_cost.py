@@ -1,0 +1,44 @@
+"""What a plan costs that is larger than any that was tried, said before it starts. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+#: The largest plans of the benchmarks and the tests (``make bench``, section "Growth").
+LARGEST_TRIED: Mapping[str, int] = {
+    "Kafka partitions": 10_000,
+    "ranges": 100_000,
+    "source topics": 2_000,
+    "target topics": 2_000,
+    "Spark tasks": 2_000,
+}
+#: Of a task with a few records, on two cores: 2,000 tasks took 322 s.
+_SECONDS_OF_TASK = 0.16
+
+
+def cost_warnings(sizes: Mapping[str, int]) -> list[str]:
+    """A warning if a plan is larger than any that was tried.
+
+    :param sizes: by the names of :data:`LARGEST_TRIED`.
+
+    >>> cost_warnings({"Kafka partitions": 10_000, "Spark tasks": 2_000})
+    []
+    >>> print(*cost_warnings({"Kafka partitions": 12_000, "Spark tasks": 7_500}))
+    Larger than any plan that was tried: 12,000 Kafka partitions (10,000 were tried), 7,500 Spark tasks (2,000 were \
+tried). It costs some 7,500 transactions, which take about 0:20:00 on two cores without the records. To cut it, plan \
+fewer topics or partitions at a time, such as one task for each topic.
+    """
+    larger = [
+        f"{sizes[name]:,} {name} ({most:,} were tried)"
+        for name, most in LARGEST_TRIED.items()
+        if sizes.get(name, 0) > most
+    ]
+    if not larger:
+        return []
+    tasks = sizes.get("Spark tasks", 0)
+    return [
+        f"Larger than any plan that was tried: {', '.join(larger)}. It costs some {tasks:,} transactions, which take "
+        f"about {timedelta(seconds=round(tasks * _SECONDS_OF_TASK))} on two cores without the records. To cut it, plan "
+        "fewer topics or partitions at a time, such as one task for each topic."
+    ]
