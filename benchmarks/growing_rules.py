@@ -11,10 +11,10 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.bounds import parse_bound
 from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.compact_result import short_entry, short_result
 from airflow_provider_kafka_spark.core.ledger import coverage, plan_picture, uncovered
 from airflow_provider_kafka_spark.core.ledger_entry import Delivery, EntryState
 from airflow_provider_kafka_spark.core.ledger_report import stretches_of
-from airflow_provider_kafka_spark.core.compact_result import short_entry, short_result
 from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
 from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform

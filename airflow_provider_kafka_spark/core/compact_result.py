@@ -11,7 +11,9 @@ from airflow_provider_kafka_spark.core.offset_range import OffsetRange
 #: Of a result.
 _LISTS = ("ranges", "target_ranges", "segments", "missing_ranges")
 #: Of an entry of the ledger, as texts.
-_TEXTS = ("offset_ranges", "planned_ranges", "missing_ranges")
+_TEXTS = ("offset_ranges", "planned_ranges", "missing_ranges", "empty_ranges", "source", "target")
+#: Of an entry, where it has what logs had.
+_LOG = "log"
 
 
 def short_result(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,6 +33,8 @@ def short_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry of the ledger likewise."""
 
     def short(name: str, value: Any) -> Any:
+        if name == _LOG and isinstance(value, Mapping):
+            return short_entry(value)
         if name in _TEXTS and isinstance(value, list) and len(value) >= LEAST:
             return compacted([OffsetRange.parse(text).to_dict() for text in value])
         return compacted(value) if name in ("target_ranges", "segments") and isinstance(value, list) else value

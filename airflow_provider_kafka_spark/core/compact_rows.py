@@ -1,7 +1,7 @@
 """Thousands of ranges in few bytes: what results, events and the ledger have from a thousand ranges on. No I/O.
 
-It is plain JSON, which the page's ``compact.js`` reads too. The offsets of each topic are numbers of seven bits a byte, the
-lowest first and the eighth bit set in all but the last one (LEB128), in Base64: how far the partition's number is
+It is plain JSON, which the page's ``compact.js`` reads too. The offsets of each topic are numbers of seven bits a byte,
+the lowest first and the eighth bit set in all but the last one (LEB128), in Base64: how far the partition's number is
 after the one before it, how many ranges it has, and of each how far it begins after the end of the one before it, and
 its size. Every other key of the ranges is a column: a value, how many ranges in a row have it, the next value. Counts
 are those that a range has fewer than offsets.

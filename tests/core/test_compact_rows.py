@@ -87,7 +87,9 @@ def test_a_result_of_ten_thousand_ranges_is_short_and_read_as_a_list_is() -> Non
 
 
 def test_an_entry_of_the_ledger_says_the_same_when_it_is_short() -> None:
-    whole = entry("1" * 16, *OffsetRanges.parse(_many()).format(), target_ranges=_many())
+    texts = OffsetRanges.parse(_many()).format()
+    log = {"at": "2026-11-26T10:00:00+00:00", "source": texts, "target": texts}
+    whole = entry("1" * 16, *texts, target_ranges=_many(), log=log)
     short = json.loads(json.dumps(short_entry(whole)))
 
     assert Delivery.parse(short) == Delivery.parse(whole)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.compact_result import short_entry
 from airflow_provider_kafka_spark.state.ledger_api import _ENDED_BADLY, _GOES_ON, OPERATORS
 from tests.coverage_page.page_modules import Engine, page_modules
 from tests.coverage_page.runs import event, ledger
@@ -70,6 +71,25 @@ def test_the_page_judges_as_the_command_does(engine: Engine) -> None:
 
         expected = {"pairs": {}, "skipped": 0, "not_by_a_task": 0, "outdated": 0, "logs": found["logs"], **case}
         assert found == {name: expected[name] for name in found}, case["name"]
+
+
+_MANY = [f"t:{p}:{n * 90 + p}:{n * 90 + 70}" for p in (0, 7) for n in range(800)]
+
+
+def test_thousands_of_ranges_are_read_from_their_short_form(engine: Engine) -> None:
+    """As Python reads them, and to the largest offset. What is malformed is skipped."""
+    log = {"at": "2026-11-26T10:00:00+00:00", "source": [f"t:{p}:0:80000" for p in range(1_200)], "target": []}
+    whole = ledger("r", [*_MANY, f"u:3:5:{2**63 - 1}"], log=log)
+    short = short_entry(whole)
+    assert isinstance(short["offset_ranges"], dict)
+    assert isinstance(short["log"]["source"], dict)
+    broken = {**short, "offset_ranges": {**short["offset_ranges"], "offsets": {"t": "AAE="}}}
+
+    found = [engine.run(_BODY, {"events": [event(entry)], "tasks": []}) for entry in (whole, short, broken)]
+
+    assert found[0] == found[1]
+    assert len(found[0]["pairs"]) == 2
+    assert (found[2]["pairs"], found[2]["skipped"]) == ({}, 1)
 
 
 def test_the_words_are_those_of_the_command(engine: Engine) -> None:
