@@ -28,7 +28,7 @@ from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 VERSION = 1
 #: Fewer ranges are listed as they are.
 LEAST = 1_000
-#: Of what is read; more would be no result of a copy.
+#: More are listed, and are not read from the compact form.
 MOST = 1_000_000
 _MOST_COLUMNS = 20
 _MARK, _OFFSETS, _COLUMNS = "compact", "offsets", "columns"
@@ -45,7 +45,7 @@ def compacted(rows: Sequence[Mapping[str, Any]], least: int = LEAST) -> list[Any
 
     :param rows: of plain JSON, each with topic, partition, from_offset and until_offset.
     """
-    if len(rows) < least:
+    if not least <= len(rows) <= MOST:
         return list(rows)
     ordered = sorted(rows, key=lambda row: tuple(row[name] for name in _PLACE))
     offsets: dict[str, str] = {}
