@@ -6,6 +6,7 @@ Nothing here is imported unless that provider asks.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -41,23 +42,23 @@ def lineage_of(entry: Mapping[str, Any] | None) -> OperatorLineage[Any, Any] | N
     )
     from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
 
-    read = [OffsetRange.parse(text) for text in entry["offset_ranges"]]
-    planned = [OffsetRange.parse(text) for text in entry.get("planned_ranges", ())]
-    written = [OffsetRange.parse(r) for r in entry.get("target_ranges", ())]
+    read, planned, written = (
+        _by_topic(entry.get(name, ())) for name in ("offset_ranges", "planned_ranges", "target_ranges")
+    )
     targets = entry["target_topics"]
     inputs = [
         InputDataset(
             namespace=f"kafka://{entry['source']}",
             name=topic,
-            inputFacets={"subset": InputSubsetInputDatasetFacet(inputCondition=_subset(read, topic))},
+            inputFacets={"subset": InputSubsetInputDatasetFacet(inputCondition=_subset(read.get(topic, ())))},
         )
-        for topic in sorted({r.topic for r in (*read, *planned)})
+        for topic in sorted(read.keys() | planned.keys())
     ]
     outputs = []
     for topic in targets:
         facets: dict[str, Any] = {}
-        if any(r.topic == topic for r in written):
-            facets["subset"] = OutputSubsetOutputDatasetFacet(outputCondition=_subset(written, topic))
+        if topic in written:
+            facets["subset"] = OutputSubsetOutputDatasetFacet(outputCondition=_subset(written[topic]))
         if entry["state"] == "complete" and len(targets) == 1:
             facets["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
                 rowCount=entry["records_written"], size=entry.get("bytes_written")
@@ -86,7 +87,14 @@ def _is_login(name: str, value: str) -> bool:
     return ".auth." in name or ".headers." in name or is_secret(name, value)
 
 
-def _subset(ranges: Iterable[OffsetRange], topic: str) -> Any:
+def _by_topic(ranges: Iterable[object]) -> dict[str, list[OffsetRange]]:
+    found: dict[str, list[OffsetRange]] = defaultdict(list)
+    for r in map(OffsetRange.parse, ranges):
+        found[r.topic].append(r)
+    return found
+
+
+def _subset(ranges: Iterable[OffsetRange]) -> Any:
     from openlineage.client.generated.base_subset_dataset import Partition, PartitionSubsetCondition
 
     return PartitionSubsetCondition(
@@ -96,6 +104,6 @@ def _subset(ranges: Iterable[OffsetRange], topic: str) -> Any:
                 dimensions={"partition": r.partition, "from_offset": r.from_offset, "until_offset": r.until_offset},
             )
             for r in ranges
-            if r.topic == topic and not r.is_empty
+            if not r.is_empty
         ]
     )
