@@ -89,7 +89,7 @@ bench: $(READY) java ## Measure against the peers, side by side (long; see bench
 
 docs: $(READY) ## Build the site of the documentation into .docs; a broken link is an error
 	@AIRFLOW_HOME=$(CURDIR)/.cache/docs-airflow $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs .docs
-	@echo "Open .docs/README.html"
+	@echo "Open .docs/index.html"
 
 errors-page: $(READY) ## Write docs/reference/errors.md from core/errors
 	@$(BIN)/python .ci/write_errors_page.py > docs/reference/errors.md
