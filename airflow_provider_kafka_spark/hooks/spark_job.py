@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.errors import (
     JobReportMissingError,
     StartNotRecordedError,
 )
+from airflow_provider_kafka_spark.core.handoff.failure_causes import OUT_OF_MEMORY
 from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED
 from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
@@ -356,6 +357,8 @@ def _cause(submission: SparkSubmission, failure: Exception | None) -> str:
     tail = submission.log_tail
     if submission.pod_state is not None:
         return f"Its pod is {submission.pod_state}; 'kubectl logs' shows what the driver said, while the pod is there."
+    if "java.lang.OutOfMemoryError" in tail:
+        return f"{OUT_OF_MEMORY}{tail}"
     if "ClassNotFoundException: org.apache.hadoop" in tail or "HADOOP_CONF_DIR" in tail:
         return f"Spark could not reach its cluster: is HADOOP_CONF_DIR set for the worker?{tail}"
     if failure is None:

@@ -32,6 +32,11 @@ _NO_JVM = (
     r"\A(\[Errno \d+\] (Connection refused|Connection reset by peer|Broken pipe)|Answer from Java side is empty"
     r"|An error occurred while calling [^\s:]+|Py4J\w*Error)\s*\Z"
 )
+#: What to do where a JVM of the job has no memory left.
+OUT_OF_MEMORY = (
+    "The job ran out of memory: raise driver_memory with a local master, and executor_memory otherwise (1 GB each by "
+    "default). A batch of compressed records is unpacked as a whole, and may be many times as large as in the log."
+)
 #: Spark's error classes for expressions that fail on data. Except for lost data, they are in class 22 of the SQL
 #: standard.
 _DATA_EXCEPTION = (
@@ -54,6 +59,11 @@ _CAUSES: Sequence[tuple[str, type[KafkaSparkError], str]] = (
         ExpressionError,
         "An expression in where, columns or target_topic_expr fails on the data of a record, and would fail again: "
         "use try_cast, get or coalesce, or leave such records out with where.",
+    ),
+    (
+        r"\bjava\.lang\.OutOfMemoryError\b",
+        JobFailedError,
+        OUT_OF_MEMORY,
     ),
     (
         r"ProducerFencedException|InvalidProducerEpochException",
