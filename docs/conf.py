@@ -15,7 +15,7 @@ for name in [name for name in os.environ if name.startswith("AIRFLOW__")]:
     del os.environ[name]
 os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "client")
 
-from airflow_provider_kafka_spark import __version__
+from airflow_provider_kafka_spark import __version__  # noqa: E402 - it reads the environment
 
 _DOCS = Path(__file__).parent
 _FOLDER_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]*)(?:#[^)]*)?\)")
@@ -61,10 +61,11 @@ def _add_navigation(_: sphinx.application.Sphinx, page: str, source: list[str]) 
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {part.capitalize()}\n\n{pages}\n```\n"
 
 
-#: The page of the search fetches each page that it has found, to show a piece of it, which a browser refuses where pages
-#: were opened as files. It has all of them in a script instead.
+#: The page of the search fetches each page that it has found, to show a piece of it. A browser refuses that where pages
+#: were opened as files, so a script has all of them instead.
 _FETCH = """\
-window.fetch = (url) => Promise.resolve({ text: () => PAGES[String(url).split("#")[0].split("/").slice(-2).join("/")] });
+const nameOf = (url) => String(url).split("#")[0].split("/").slice(-2).join("/");
+window.fetch = (url) => Promise.resolve({ text: () => PAGES[nameOf(url)] });
 """
 
 
