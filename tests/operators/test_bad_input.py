@@ -186,6 +186,7 @@ ROWS: list[Row] = [
     (InvalidInputError, Replay, {"preserve_partition": True, "columns": {"partition": "0"}}, ("contradict",)),
     (InvalidInputError, Replay, {"target_topic": ["orders"]}, ("target_topic must be text", "got ['orders']")),
     (ExpressionError, Replay, {"where": "uper(topic) = 'A'"}, ("where must call", "Did you mean upper()?")),
+    (ExpressionError, Batch, {"where": "statu = 'A'", "plan_only": True}, ("'statu' is not one of them", "$.statu")),
     # Options
     (
         OptionError, Replay, {"sink_options": {"kafka.interceptor.classes": "com.example.Sent"}},

@@ -82,6 +82,8 @@ With `provenance="segments"` or `None` no header is added
 # Crash points
 one named error before Spark starts
   tests/operators/test_bad_input.py::test_bad_input
+an unknown function or column in an expression
+  tests/operators/test_bad_input.py::test_bad_input
 an expression that does not compile
   tests/jobs/test_batch.py::test_refuses_a_bad_expression_before_writing
 source offsets aged out; a source topic was recreated, or deleted
