@@ -294,6 +294,8 @@ def test_a_form_a_plan_an_approval_and_exactly_that_replay(scene: Scene, shop: S
     assert plan["markdown"] in seen
     assert f"{len(records):,}" in seen
     assert "- Pace: `at most 5,000 records/s" in seen
+    for part in ("- Asked for: `orders from ", "- Asked by: `", "- Brokers: `", "- Copied there before: `"):
+        assert part in seen
     assert seen.startswith("Replay orders to orders_replay?")
     assert seen_ranges.startswith("Replay orders to orders_replay?")
     assert "orders[0]" in seen_ranges
