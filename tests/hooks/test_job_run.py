@@ -114,6 +114,13 @@ def test_the_log_and_the_error_show_what_a_terminal_would_obey(
         assert len(text) < 50_000
 
 
+def test_a_driver_without_memory_says_so(driver: Driver) -> None:
+    driver("sys.exit('java.lang.OutOfMemoryError: Java heap space')")
+
+    with pytest.raises(JobReportMissingError, match="ran out of memory: raise driver_memory"):
+        run()
+
+
 OURS, FOREIGN = "application_1700000000000_0001", "application_1700000000000_0666"
 NOBODY = "http://127.0.0.1:1"
 
