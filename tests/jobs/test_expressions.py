@@ -223,3 +223,11 @@ def test_dates_and_hours_are_those_of_utc(spark: SparkSession) -> None:
     check_expressions(spark, transform)
     records = spark.range(1).selectExpr("timestamp_seconds(3600) as timestamp")
     assert [row["_selected"] for row in mark_selected(records, transform).collect()] == [True]
+
+
+def test_a_value_that_is_taken_for_a_text_is_named_whole(spark: SparkSession) -> None:
+    """The commonest mistake; Spark's reason is long."""
+    message = refusal(spark, where="get_json_object(value, '$.a') = 'x'")
+
+    assert 'however "value" has the type "BINARY"' in message
+    assert message.endswith("write string(value) for its text.")
