@@ -23,7 +23,8 @@ from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperat
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.operators.sealed_plan import checked_plan
 
-MOMENT: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "section": "A window of time, or ranges"}
+WHICH: dict[str, Any] = {"section": "A window of time, or ranges"}
+MOMENT: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", **WHICH}
 HOW: dict[str, Any] = {"section": "What is copied, and how fast"}
 FORM = {
     "source": Param("kafka_default", title="Connection to read from", type="string"),
@@ -32,13 +33,7 @@ FORM = {
     "target_topic": Param("orders_replay", title="Topic to write to", type="string"),
     "start": Param(None, title="From", description="The first moment", **MOMENT),
     "end": Param(None, title="Until", description="The first moment after the window", **MOMENT),
-    "ranges": Param(
-        [],
-        title="Exact ranges",
-        description="As orders:0:100:200, one each line",
-        type=["null", "array"],
-        section=MOMENT["section"],
-    ),
+    "ranges": Param([], title="Exact ranges", description="As orders:0:100:200", type=["null", "array"], **WHICH),
     "only_keys": Param([], title="Only these keys", description="One each line", type=["null", "array"], **HOW),
     "pace": Param(None, title="Records per second", type=["null", "integer"], minimum=1, **HOW),
     "delivery": Param("exactly_once", title="Delivery", enum=["exactly_once", "at_least_once"], **HOW),
