@@ -98,12 +98,15 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: 
 
 def test_the_result_of_a_run_is_found_by_airflows_api(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     """The audit is that of its file. A run without a result is named."""
-    api.results = {"/api/v2/dags/hourly/dagRuns/a%2Fb%20c/taskInstances/copy/xcomEntries/return_value": "{"}
+    path = "/api/v2/dags/hourly/dagRuns/a%2Fb%20c/taskInstances/{}/xcomEntries/return_value"
+    planned = {"version": 1, "state": "planned"}
+    api.results = {path.format(f"copy-{n}"): value for n, value in enumerate([planned, json.dumps(planned), "s3://x"])}
 
-    assert audit.main(["--run", "hourly", "a/b c", "copy"]) == 2
-    assert "must be an object; got str" in capsys.readouterr().err
+    for number, said in enumerate(["plan_only=True", "plan_only=True", "it has none of hourly / a/b c / copy-2"]):
+        assert audit.main(["--run", "hourly", "a/b c", f"copy-{number}"]) == 2
+        assert said in capsys.readouterr().err
     assert audit.main(["--run", "hourly", "other", "copy"]) == 2
-    assert "Airflow has none of hourly / other / copy" in capsys.readouterr().err
+    assert "it has none of hourly / other / copy" in capsys.readouterr().err
     assert audit.main(["--run", "hourly", "..", "copy"]) == 2
     assert audit.main([]) == 2
     assert "RESULT.json or --run must name" in capsys.readouterr().err

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from airflow.observability import stats as stats_of_triggerer
 from airflow.observability.metrics import stats_utils as factories_of_triggerer
+from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
+from airflow_provider_kafka_spark import coverage
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DataLossError
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
@@ -23,6 +25,8 @@ from airflow_provider_kafka_spark.triggers.watcher_health import WatcherHealth, 
 from tests.airflow_fakes import AssetStateStore, task_context
 from tests.core.test_ledger import entry
 from tests.statsd_server import StatsdServer
+from tests.test_coverage_command import Api, event
+from tests.test_coverage_command import api as api
 from tests.triggers.conftest import run, until
 from tests.triggers.triggerer import Triggerer
 
@@ -58,11 +62,16 @@ def test_a_copy_is_counted(statsd: StatsdServer) -> None:
     ]
 
 
-def test_what_is_missing_is_a_gauge_of_each_pair_of_topics(statsd: StatsdServer) -> None:
-    """The command sends it too."""
-    uncovered([entry("a", "orders:0:0:10", "orders:0:15:20")], "orders")
-
+def test_what_is_missing_is_a_gauge_of_each_pair_of_topics(statsd: StatsdServer, api: Api) -> None:
+    """Sent by a task and by the command, which nobody but itself has started."""
     tags = "source=broker-1_9092,topic=orders,target=broker-2_9092,target_topic=copy"
+    ranges = ["orders:0:0:10", "orders:0:15:20"]
+    api.events = [event(1, *ranges)]
+
+    uncovered([entry("a", *ranges)], "orders")
+    assert statsd.received() == [f"airflow.kafka_spark.offsets_missing,{tags}:5|g"]
+    stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
+    assert coverage.main(["orders"]) == 1
     assert statsd.received() == [f"airflow.kafka_spark.offsets_missing,{tags}:5|g"]
 
 

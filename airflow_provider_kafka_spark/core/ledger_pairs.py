@@ -198,7 +198,7 @@ class _Ledger:
             for name in self._targets(delivery, source):
                 target = (self._cluster(delivery.target_side), name)
                 own = replace(delivery.of_topic(topic), target_topics=(name,))
-                if own.ranges and self._is_gone(own, target):
+                if own.ranges.total and self._is_gone(own, target):
                     own, outdated = own.without_deliveries(), True
                 self._pair(source, target, own).deliveries.append(own)
         return outdated

@@ -73,7 +73,7 @@ def _lines_of(topic: str, pair: Mapping[str, Any]) -> list[str]:
     name = one_line(pair["target_topic"]) or "(no target is known)"
     lines = [f"{topic} -> {name}: {_plural(pair['runs'], 'run')}"]
     servers = {one_line(pair[side]) for side in ("source", "target")}
-    lines += [f"from {one_line(pair['source'])} to {one_line(pair['target'])}"] if len(servers) > 1 else []
+    lines += [f"from {one_line(pair['source'])} to {one_line(pair['target'])}"] if len(servers - {""}) > 1 else []
     lines += [pair["picture"]] if pair["picture"] else []
     lines.append(", ".join(f"{count:,} {kind}" for kind, count in pair["counts"].items()) or "no offsets")
     for side, of in (("source_log", topic), ("target_log", name)):

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds for a request to a broker when a task has failed: its end must not be delayed much.
 _TIMEOUT = 10.0
+#: Where a task's state has what the logs had at the last look.
+_LOOK_KEY = "log_look"
 
 
 class TaskLedger:
@@ -57,8 +59,10 @@ class TaskLedger:
         self._servers: dict[str, str] = {}
 
     def looked(self, planned: PlannedCopy) -> None:
-        """Keep what the logs had for the entries of this try."""
+        """Keep what the logs had for the entries of this try, and of one that returns its result."""
         self._look = planned.look
+        if planned.look is not None and not planned.plan.is_empty:
+            self._store.save(_LOOK_KEY, planned.look)
 
     @contextmanager
     def running(
@@ -169,7 +173,8 @@ class TaskLedger:
         }
 
     def _logs(self, written: OffsetRanges | None = None) -> dict[str, Any]:
-        return {} if self._look is None else self._look.to_entry(written or OffsetRanges())
+        look = self._look or self._store.load(_LOOK_KEY, LogLook)
+        return {} if look is None else look.to_entry(written or OffsetRanges())
 
     def _server_of(self, conn_id: str) -> str:
         """The first bootstrap server of a connection, as ``host:port``; empty if the connection is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -143,10 +144,15 @@ class LedgerApi:
             *(quote(name, safe="") for name in (dag_id, run_id, task_id))
         )
         missing = (
-            f"--run must name a task that has returned a result; Airflow has none of {one_line(where)}. Results of "
-            "mapped tasks are not found; store them in files."
+            f"--run must name a task whose result Airflow's API has; it has none of {one_line(where)}. Results of "
+            "mapped tasks, and of an XCom backend that keeps them elsewhere, are not found; store them in files."
         )
-        return self._ask("GET", path, missing, params={"stringify": "false"}).get("value")
+        value = self._ask("GET", path, missing, params={"stringify": "false"}).get("value")
+        try:
+            # The API gives what its database has: text.
+            return json.loads(value) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            raise InvalidInputError(missing) from None
 
     def recorded(self, since: datetime | None = None, until: datetime | None = None) -> Recorded:
         """Every entry that the user may see, of events and runs within a time.

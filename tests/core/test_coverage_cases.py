@@ -32,14 +32,14 @@ def filled(case: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, A
     return events, [{**t, "store": {key: entry(value) for key, value in t["store"].items()}} for t in tasks]
 
 
-def _text(stretch: Stretch) -> str:
+def as_text(stretch: Stretch) -> str:
     offsets = stretch.offsets
     runs = ",".join(sorted(d.run_id for d in stretch.by))
     where = f"{offsets.partition}:{offsets.from_offset}:{offsets.until_offset}"
     return f"{where} {stretch.coverage.value} {runs}".strip()
 
 
-def _look(look: Look | None) -> Any:
+def look_of(look: Look | None) -> Any:
     return None if look is None else [look.at.isoformat(), look.ranges.format()]
 
 
@@ -55,11 +55,11 @@ def test_what_entries_say_of_each_offset(case: dict[str, Any]) -> None:
 
     pairs, outdated = pairs_of(recorded.deliveries)
 
-    assert {str(pair): [_text(s) for s in pair.stretches()] for pair in pairs} == case["pairs"]
+    assert {str(pair): [as_text(s) for s in pair.stretches()] for pair in pairs} == case["pairs"]
     assert (recorded.skipped, recorded.not_by_a_task, outdated) == tuple(
         case.get(name, 0) for name in ("skipped", "not_by_a_task", "outdated")
     )
-    logs = {str(pair): {"source": _look(pair.source_log), "target": _look(pair.target_log)} for pair in pairs}
+    logs = {str(pair): {"source": look_of(pair.source_log), "target": look_of(pair.target_log)} for pair in pairs}
     assert logs == case.get("logs", {name: {"source": None, "target": None} for name in case["pairs"]})
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import requests
 
 from airflow_provider_kafka_spark import coverage
+from airflow_provider_kafka_spark.core.errors import InvalidInputError
+from airflow_provider_kafka_spark.state.ledger_api import LedgerApi
 from tests.coverage_page.airflow_api import AirflowApi
 
 pytestmark = pytest.mark.airflow
@@ -45,3 +48,20 @@ def test_a_user_and_a_password_log_in_and_one_without_rights_is_refused(
     monkeypatch.setenv("AIRFLOW_API_PASSWORD", "nobody")
     assert coverage.main(["calls", "--window", "calls:0:0:10", "--url", airflow_api.url]) == 3
     assert "refuses" in capsys.readouterr().err
+
+
+def test_the_result_of_a_run_is_read_for_an_audit(airflow_api: AirflowApi) -> None:
+    """As it was returned, and not as text."""
+    token, result = airflow_api.token("ada"), {"version": 1, "ranges": [{"topic": "calls", "records_read": 3}]}
+    run = ("function_copy", "manual__killed", "copy_by_function")
+    path = "/api/v2/dags/{}/dagRuns/{}/taskInstances/{}/xcomEntries".format(*run)
+    made = {"key": "return_value", "value": result, "map_index": -1}
+    answer = requests.post(
+        f"{airflow_api.url}{path}", json=made, headers={"Authorization": f"Bearer {token}"}, timeout=30
+    )
+    assert answer.ok, answer.text
+    api = LedgerApi(airflow_api.url, token)
+
+    assert api.result(*run) == result
+    with pytest.raises(InvalidInputError, match="it has none of function_copy / manual__killed / other"):
+        api.result(*run[:2], "other")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -181,6 +182,12 @@ def test_markers_between_announced_ranges_are_not_missing(scene: Scene) -> None:
     # The run's own records are there after the look.
     assert sum(int(text.split(":")[3]) for text in entries[-1]["log"]["target"]) >= 15
     assert "log" not in scene.event(scene.topic_asset).extra
+    # Runs of one expression are told from others.
+    by_row = {"target_topic": None, "target_topic_expr": f"if(offset >= 0, '{scene.target}', null)"}
+    scene.store, scene.run_id = TaskStateStore(), "by-row"
+    scene.run(Replay, offset_ranges=[f"{scene.source}:0:0:2"], **by_row)
+    assert re.fullmatch("[0-9a-f]{16}", scene.entry["target_expr"])
+    assert not any("target_expr" in entry for entry in entries)
 
 
 @dataclass
