@@ -30,8 +30,8 @@ def test_it_reads_events_and_the_states_of_tasks(
         (10, 30, "failed"),
     ]
     assert pair["ledger"][pair["failed"][0]["by"][0]]["dag_run_id"] == "manual__killed"
-    # Two of others, and one of a topic that cannot be. One without an extra is of a function that copied nothing.
-    assert found["skipped_entries"] == 3
+    # Two of others. One without an extra is of a function that copied nothing.
+    assert found["skipped_entries"] == 2
     # The same function has called another operator.
     assert coverage.main(["others", "--url", airflow_api.url]) == 0
 
