@@ -1,4 +1,4 @@
-"""The rules of the ledger, by the cases that ``coverage_page/coverage.js`` is tested against too."""
+"""The rules of the ledger, by the cases that the modules of ``coverage_page`` are tested against too."""
 
 from __future__ import annotations
 

@@ -1,0 +1,100 @@
+"""The page and the command say the same of drawn events and tasks, beside the cases that both have."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from airflow_provider_kafka_spark.core.ledger_entry import TaskRun
+from airflow_provider_kafka_spark.core.ledger_pairs import pairs_of
+from airflow_provider_kafka_spark.state.ledger_api import Recorded, is_active
+from tests.core.test_coverage_cases import CASES, as_text, look_of
+from tests.coverage_page.page_modules import page_modules
+from tests.coverage_page.test_page_modules import _BODY
+from tests.required_tools import needs_chromium
+
+pytestmark = needs_chromium
+
+
+def test_drawn_events_and_tasks() -> None:
+    drawn = random.Random(40)
+    cases = [_case(drawn) for _ in range(400)]
+    with page_modules() as engine:
+        for number, case in enumerate(cases):
+            assert engine.run(_BODY, case) == _said(case), f"case {number}: {case}"
+
+
+def _said(case: dict[str, Any]) -> dict[str, Any]:
+    """By the rules of Python."""
+    recorded = Recorded()
+    for event in case["events"]:
+        recorded.add_event(event)
+    for task in case["tasks"]:
+        rows = [{"key": key, "value": value, "updated_at": task["updated_at"]} for key, value in task["store"].items()]
+        by = TaskRun(task["dag_id"], task["dag_run_id"], task["task_id"], task["map_index"])
+        recorded.add_task(by, rows, is_active=is_active(task))
+    pairs, outdated = pairs_of(recorded.deliveries)
+    return {
+        "pairs": {str(pair): [as_text(s) for s in pair.stretches()] for pair in pairs},
+        "logs": {str(p): {"source": look_of(p.source_log), "target": look_of(p.target_log)} for p in pairs},
+        "skipped": recorded.skipped,
+        "not_by_a_task": recorded.not_by_a_task,
+        "outdated": outdated,
+    }
+
+
+def _case(drawn: random.Random) -> dict[str, Any]:
+    times = [f"2026-11-20T{hour:02d}:00:00Z" for hour in range(24)]
+    events = [
+        {**CASES["defaults"]["event"], "extra": _entry(drawn, "complete"), "timestamp": drawn.choice(times)}
+        for _ in range(drawn.randint(0, 7))
+    ]
+    states = ["running", "failed", None, "up_for_retry", "upstream_failed", "success"]
+    tasks = [
+        {
+            **CASES["defaults"]["task"],
+            "state": drawn.choice(states),
+            "updated_at": drawn.choice(times),
+            "store": {"ledger": _entry(drawn, drawn.choice(["running", "partial", "complete"]))},
+        }
+        for _ in range(drawn.randint(0, 4))
+    ]
+    return {"events": events, "tasks": tasks}
+
+
+def _entry(drawn: random.Random, state: str) -> dict[str, Any]:
+    def some(share: float, topics: tuple[str, ...] = ("orders", "payments")) -> list[str]:
+        count = drawn.randint(1, 3) if drawn.random() < share else 0
+        starts = [(drawn.choice(topics), drawn.randrange(2), drawn.randrange(20)) for _ in range(count)]
+        return [f"{topic}:{p}:{start}:{start + drawn.randint(0, 12)}" for topic, p, start in starts]
+
+    one, two = (drawn.choice([["one", "one"], ["uno", "one"], ["one", ""], ["two", "two"]]) for _ in range(2))
+    targets = drawn.choice([["copy"], ["copy"], ["other"], ["copy", "other"], []])
+    entry: dict[str, Any] = {
+        "version": 1 if drawn.random() < 0.97 else 2,
+        "state": state,
+        "run_id": drawn.choice("abcd"),
+        "offset_ranges": some(0.8),
+        "missing_ranges": some(0.2),
+        "empty_ranges": some(0.2),
+        "planned_ranges": some(0.6),
+        "target_topics": targets,
+        "source": f"{one[0]}:9092",
+        "target": f"{two[0]}:9092",
+        "source_cluster_id": one[1],
+        "target_cluster_id": two[1],
+        "source_topic_ids": {"orders": drawn.choice(["x", "x", "x", "y"])} if drawn.random() < 0.7 else {},
+        "target_topic_ids": {t: drawn.choice(["x", "x", "x", "y"]) for t in targets if drawn.random() < 0.7},
+        "filtered": drawn.random() < 0.2,
+    }
+    if drawn.random() < 0.2:
+        entry["target_expr"] = drawn.choice(["e1", "e2"])
+    elif drawn.random() < 0.2:
+        entry["topic_map"] = {"orders": "copy", "payments": "other"}
+    if drawn.random() < 0.4:
+        at = f"2026-11-20T{drawn.randrange(24):02d}:00:00+00:00"
+        logs = [
+            f"{t}:{p}:{drawn.randrange(5)}:{drawn.randint(5, 40)}" for t in ("orders", "payments") for p in (0, 1, 2)
+        ]
+        entry["log"] = {"at": at, "source": logs, "target": [f"copy:0:0:{drawn.randint(0, 9)}"]}
+    return entry
