@@ -33,7 +33,7 @@ def connection_type(hook_class: str) -> dict[str, Any]:
             "placeholders": {
                 "host": "broker-1:9093,broker-2:9093",
                 "port": "9092 (Test needs it)",
-                "login": "copier, or the principal, or the OAuth client's id. Needs a login mechanism",
+                "login": "copier, or the principal, or the OAuth client's id",
                 "password": "of the user, or the OAuth client's secret",
             },
         },
