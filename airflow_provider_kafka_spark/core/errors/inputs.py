@@ -76,6 +76,7 @@ class ExpressionError(InvalidInputError):
         "timestamp, timestampType and headers.",
         "key and value are binary: compare them after CAST(value AS STRING).",
         "A record's value is not of the form that the expression expects.",
+        "A record's timestamp is one of microseconds or nanoseconds, which Spark SQL cannot hold.",
     )
 
 
