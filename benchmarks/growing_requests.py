@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
 
+from confluent_kafka import Producer
+
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
@@ -24,8 +26,17 @@ _FIRST_MS = int(time.time() * 1000) - 3_600_000
 def ranges_with_markers(broker: KafkaBroker, count: int) -> Callable[[KafkaHook], object]:
     """As many partitions, each with a range that ends with the marker of a transaction."""
     topic = _topic(broker, count)
-    broker.produce_transaction(topic, (Record(b"k", b"v", partition=i % count) for i in range(5 * count)))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for i in range(5 * count):
+        producer.produce(topic, b"v", partition=i % count)
+    producer.commit_transaction()
     ranges = OffsetRanges([OffsetRange(topic, i, 0, 6) for i in range(count)])
+    with KafkaHook() as hook:
+        # Brokers answer before they have written the markers.
+        while any(p.last_stable < 6 for p in hook.state([topic]).topic(topic).partitions.values()):
+            time.sleep(0.1)
     return lambda hook: hook.count_records(ranges)
 
 
