@@ -293,7 +293,7 @@ def test_what_an_api_user_has_stored_moves_no_record(
     stored["kafka_spark_run"]["value"]["remote"] = remote
     first = task.run()
     task.kafka.produce(task.source, numbered(10, 12))
-    stored["kafka_spark_run"]["value"] |= {"result": first, "succeeded": False}
+    stored["kafka_spark_run"]["value"] |= {"result": {**first, "warnings": ["mine"]}, "succeeded": False}
     second = task.run()
 
     assert task.values() == once(0, 12)
