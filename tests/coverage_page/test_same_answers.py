@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from airflow_provider_kafka_spark.core.compact_rows import compacted
 from airflow_provider_kafka_spark.core.ledger_entry import TaskRun
 from airflow_provider_kafka_spark.core.ledger_pairs import pairs_of
+from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.state.ledger_api import Recorded, is_active
 from tests.core.test_coverage_cases import CASES, as_text, look_of
 from tests.coverage_page.page_modules import page_modules
@@ -63,10 +65,13 @@ def _case(drawn: random.Random) -> dict[str, Any]:
 
 
 def _entry(drawn: random.Random, state: str) -> dict[str, Any]:
-    def some(share: float, topics: tuple[str, ...] = ("orders", "payments")) -> list[str]:
+    def some(share: float, topics: tuple[str, ...] = ("orders", "payments")) -> Any:
         count = drawn.randint(1, 3) if drawn.random() < share else 0
         starts = [(drawn.choice(topics), drawn.randrange(2), drawn.randrange(20)) for _ in range(count)]
-        return [f"{topic}:{p}:{start}:{start + drawn.randint(0, 12)}" for topic, p, start in starts]
+        found = [f"{topic}:{p}:{start}:{start + drawn.randint(0, 12)}" for topic, p, start in starts]
+        if drawn.random() < 0.8:
+            return found
+        return compacted([r.to_dict() for r in OffsetRanges.parse(found, merge_overlaps=True)], least=0)
 
     one, two = (drawn.choice([["one", "one"], ["uno", "one"], ["one", ""], ["two", "two"]]) for _ in range(2))
     targets = drawn.choice([["copy"], ["copy"], ["other"], ["copy", "other"], []])
