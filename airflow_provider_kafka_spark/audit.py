@@ -88,7 +88,7 @@ def show(options: argparse.Namespace) -> int:
     except KafkaSparkError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return INPUT_CODE if isinstance(error, InvalidInputError) else FAILED_CODE
-    from airflow_provider_kafka_spark.core.audit_result import FINDINGS, summary, table
+    from airflow_provider_kafka_spark.core.audits.audit_result import FINDINGS, summary, table
 
     text = json.dumps(result, indent=2) if options.json else f"{table(result)}\n{summary(result)}: {result['state']}."
     sys.stdout.write(f"{text}\n")
@@ -105,10 +105,10 @@ def _output_on_stderr() -> Iterator[None]:
 
 
 def _audit(options: argparse.Namespace) -> dict[str, Any]:
-    from airflow_provider_kafka_spark.core.audit_result import result_of_nothing
-    from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-    from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
-    from airflow_provider_kafka_spark.core.past_copy import parse_results
+    from airflow_provider_kafka_spark.core.audits.audit_result import result_of_nothing
+    from airflow_provider_kafka_spark.core.audits.past_copy import parse_results
+    from airflow_provider_kafka_spark.core.checks import check_connection_id, check_seconds
+    from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
     from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
     from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
     from airflow_provider_kafka_spark.operators.audit import audit_request, planned_audit, proved_result

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_kafka_spark.core.client_config import PROTOCOLS, TOKEN_MECHANISMS
+from airflow_provider_kafka_spark.core.connection.client_config import PROTOCOLS, TOKEN_MECHANISMS
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE, LABELS
 from airflow_provider_kafka_spark.core.connection.sasl import MODULES
 

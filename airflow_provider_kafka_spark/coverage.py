@@ -16,22 +16,22 @@ from typing import Any
 
 from airflow_provider_kafka_spark import metrics
 from airflow_provider_kafka_spark.command_line import parse_arguments
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, UnknownTopicError
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.ledger import uncovered as missing_of
-from airflow_provider_kafka_spark.core.ledger_entry import (
+from airflow_provider_kafka_spark.core.ledger.coverage import uncovered as missing_of
+from airflow_provider_kafka_spark.core.ledger.entry import (
     ASSET_NAME,
     SOURCES_IN,
     Delivery,
     deliveries_of_event,
     entries_in,
 )
-from airflow_provider_kafka_spark.core.ledger_pairs import Choice, Pair, Place, pairs_of
-from airflow_provider_kafka_spark.core.ledger_report import NOT_OVER, TO_DO, has, report_of_pair, text_of
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.ledger.pairs import Choice, Pair, Place, pairs_of
+from airflow_provider_kafka_spark.core.ledger.report import NOT_OVER, TO_DO, has, report_of_pair, text_of
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.shown_text import one_line
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
 COMPLETE_CODE, MISSING_CODE, INPUT_CODE, FAILED_CODE, NOT_OVER_CODE = 0, 1, 2, 3, 4
 DESCRIPTION = (
@@ -267,7 +267,7 @@ def _state(conn_id: str, option: str, topics: Sequence[str], *, must_exist: bool
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     from contextlib import redirect_stdout
 
-    from airflow_provider_kafka_spark.core.parameters import check_connection_id
+    from airflow_provider_kafka_spark.core.checks import check_connection_id
     from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
     check_connection_id(conn_id, option)

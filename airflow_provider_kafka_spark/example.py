@@ -48,7 +48,7 @@ def show(options: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"{name:<{width}}  {_title(file)}\n" for name, file in files.items()))
         return PRINTED_CODE
     if options.name not in files:
-        from airflow_provider_kafka_spark.core.broker_state import did_you_mean
+        from airflow_provider_kafka_spark.core.topics.broker_state import did_you_mean
 
         sys.stderr.write(
             f"NAME must be one of the examples {', '.join(files)}; got {options.name!r}."

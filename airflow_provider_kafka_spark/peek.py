@@ -15,14 +15,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.core.checks import check_connection_id, check_seconds
 from airflow_provider_kafka_spark.core.errors import (
     InvalidInputError,
     KafkaSparkError,
     OffsetRangeError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, check_seconds
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.shown_text import one_line
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def _in_log(hook: KafkaHook, wanted: OffsetRange, *, read_committed: bool) -> Of
     :raises UnknownTopicError: if there is no such topic or partition.
     :raises OffsetRangeError: if the log has nothing of it.
     """
-    from airflow_provider_kafka_spark.core.broker_state import Selection
-    from airflow_provider_kafka_spark.core.resolve import ReadRules
+    from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+    from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 
     cluster = hook.state([wanted.topic], operation="READ")
     if wanted.topic not in cluster.topics:

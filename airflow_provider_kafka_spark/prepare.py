@@ -124,7 +124,7 @@ def _prepare_jars(wanted: str | None, home: SparkHome) -> list[Path]:
 
 def _class_path(given: str | None, jars: Sequence[Path]) -> str:
     """As that of a task with a local master."""
-    from airflow_provider_kafka_spark.core.handoff.paths import absolute_paths
+    from airflow_provider_kafka_spark.core.spark.paths import absolute_paths
 
     options = absolute_paths({"driver_class_path": given}, Path.cwd())
     return ":".join(filter(None, [options["driver_class_path"], *map(str, jars)]))

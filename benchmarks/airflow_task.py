@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 REPLAY, BATCH, AVAILABLE_NOW, AUDIT, SPARK_SUBMIT = "replay", "batch", "available-now", "audit", "spark-submit"

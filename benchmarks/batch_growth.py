@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.handoff.tuning import source_defaults
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.spark.tuning import source_defaults
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks.bulk import PARTITIONS, Copies, copy_ours, request_of
 from benchmarks.orders import cut_orders

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from benchmarks.batch_growth import measure_growth
 from benchmarks.bulk import (
     KCAT,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, confluent_loop, handwritten_job, java_loop, kcat
 from benchmarks.environment import connect_to

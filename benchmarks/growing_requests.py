@@ -11,10 +11,10 @@ from uuid import uuid4
 from confluent_kafka import Producer
 
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.plan import Target
+from airflow_provider_kafka_spark.core.copies.plan import Target
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record

@@ -9,18 +9,18 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import parse_bound
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
-from airflow_provider_kafka_spark.core.compact_result import short_entry, short_result
-from airflow_provider_kafka_spark.core.ledger import coverage, plan_picture, uncovered
-from airflow_provider_kafka_spark.core.ledger_entry import Delivery, EntryState
-from airflow_provider_kafka_spark.core.ledger_report import stretches_of
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target, make_plan
-from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport, Transform
-from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_window
-from airflow_provider_kafka_spark.core.topic_map import check_topic_map
-from airflow_provider_kafka_spark.core.verification import check_delivery, result_of_plan, result_of_run
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.copies.verification import check_delivery, result_of_plan, result_of_run
+from airflow_provider_kafka_spark.core.ledger.coverage import coverage, plan_picture, uncovered
+from airflow_provider_kafka_spark.core.ledger.entry import Delivery, EntryState
+from airflow_provider_kafka_spark.core.ledger.report import stretches_of
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry, short_result
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.records.topic_map import check_topic_map
+from airflow_provider_kafka_spark.core.topics.bounds import parse_bound
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, resolve_window
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.operators.asset_events import parts_by_topic
 
 #: What is done at a size. What it needs is made before, so that only the work is measured.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.jobs.janino import compile_java, java_sources
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, parse_bound
-from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.plan import Target, make_plan
-from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_window, timestamps_in
+from airflow_provider_kafka_spark.core.copies.plan import Target, make_plan
+from airflow_provider_kafka_spark.core.topics.bounds import AtTimestamp, Bound, parse_bound
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, resolve_window, timestamps_in
 from benchmarks.environment import connect_to
 from benchmarks.orders import orders
 from benchmarks.rounds import Variant, alternate, emit

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
 from benchmarks.bulk import copy_ours
 from benchmarks.topics import WrongCopyError
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
+from airflow_provider_kafka_spark.core.spark.tuning import spark_defaults
 from airflow_provider_kafka_spark.toolchain.jars import resolve
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES, find_spark_home
 from benchmarks.environment import MASTER

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound
-from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_window, timestamps_in
+from airflow_provider_kafka_spark.core.topics.bounds import AtTimestamp, Bound
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, resolve_window, timestamps_in
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from benchmarks.environment import connect_to
 from benchmarks.long_log import batch_of, extend

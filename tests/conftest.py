@@ -193,7 +193,7 @@ def spark() -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession
 
-    from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
+    from airflow_provider_kafka_spark.core.spark.tuning import spark_defaults
     from airflow_provider_kafka_spark.submission.prepared_job import DEFAULT_CONF
     from airflow_provider_kafka_spark.toolchain.connector import connector_jars
 

@@ -9,13 +9,13 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.bounds import TimeWindow
+from airflow_provider_kafka_spark.core.copies.plan import Target
 from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
-from airflow_provider_kafka_spark.core.fault import Fault
-from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.plan import Target
-from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState
+from airflow_provider_kafka_spark.core.offsets.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, MarkState
 from airflow_provider_kafka_spark.core.streams.checkpoint import StreamManifest
+from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
+from airflow_provider_kafka_spark.core.wire.fault import Fault
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ _RULES: Mapping[type, Callable[[Mapping[str, Any]], bool]] = {
 
 
 def values_of(kind: type[T], **of_fields: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
-    """Any value of a dataclass, or of another type that ``core.codec`` reads.
+    """Any value of a dataclass, or of another type that ``core.wire.codec`` reads.
 
     :param of_fields: for fields that are to have something special.
     """

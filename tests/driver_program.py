@@ -19,9 +19,9 @@ DRIVER = """\
 #!{python}
 import pathlib, sys, time
 sys.path.insert(0, {root!r})
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, JobStarted, format_event
-from airflow_provider_kafka_spark.core.handoff.report_mac import sign
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.job_events import JobProgress, JobStarted, format_event
+from airflow_provider_kafka_spark.core.wire.report_mac import sign
 in_folder = next(word for word in sys.argv if word.startswith("/") and "/airflow-kafka-spark-" in word)
 folder = pathlib.Path(in_folder.split(",")[0]).parent
 request = JobRequest.from_json((folder / "request.json").read_text())

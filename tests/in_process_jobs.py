@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider_kafka_spark.core.handoff.file_names import REPORT
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, take_event
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.spark.file_names import REPORT
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, take_event
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.jobs import audit, available_now, batch
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.submission import spark_submission

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.toolchain.java import find_java

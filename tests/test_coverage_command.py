@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from airflow_provider_kafka_spark import coverage
-from tests.core.test_ledger import entry
+from tests.core.ledger.test_coverage import entry
 
 TOKEN = "s3cret-token"
 

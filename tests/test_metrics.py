@@ -23,7 +23,7 @@ from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.metrics import FAILURES, METRICS, count_copy, count_retry, send
 from airflow_provider_kafka_spark.triggers.watcher_health import WatcherHealth, watcher_name
 from tests.airflow_fakes import AssetStateStore, task_context
-from tests.core.test_ledger import entry
+from tests.core.ledger.test_coverage import entry
 from tests.statsd_server import StatsdServer
 from tests.test_coverage_command import Api, event
 from tests.test_coverage_command import api as api

@@ -74,7 +74,7 @@ PARTS = (
     Part(
         "Kubernetes",
         ("tests/kubernetes",),
-        (f"{_PACKAGE}/submission/kubernetes*", f"{_PACKAGE}/core/driver_pod.py"),
+        (f"{_PACKAGE}/submission/kubernetes*", f"{_PACKAGE}/core/spark/driver_pod.py"),
         8,
     ),
     Part("faults", ("tests/faults",), (f"{_PACKAGE}/jobs/run_*.py", f"{_PACKAGE}/jobs/writer/*"), 8),

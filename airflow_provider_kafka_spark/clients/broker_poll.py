@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 
 Failures = dict[tuple[str, str], KafkaSparkError]
 

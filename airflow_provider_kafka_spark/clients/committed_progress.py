@@ -8,10 +8,10 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.pieces import partition_name, split_name
-from airflow_provider_kafka_spark.core.run_identity import owner_group, progress_group
-from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState, latest
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.pieces import partition_name, split_name
+from airflow_provider_kafka_spark.core.runs.run_identity import owner_group, progress_group
+from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, MarkState, latest
 
 
 def delivered_by_progress(
@@ -27,7 +27,7 @@ def delivered_by_progress(
     target back.
 
     :param client: of the target's cluster.
-    :param instance: by which the run is found, see ``core.run_identity``.
+    :param instance: by which the run is found, see ``core.runs.run_identity``.
     :param run_id: of the run; progress of another one does not count.
     :param targets: every topic that may be written to.
     :param topic_ids: id of each source topic, as far as it is known.

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation
 
 from airflow_provider_kafka_spark.clients.connection.listener_probe import ask_all, find_listener_fault
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
 from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerTlsError, KafkaSparkError
 

@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConsumerGroupActiveError,
     ConsumerGroupError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.shown_text import one_line, shown
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.record_reads import raise_error, run_searches
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.record_search import Records, sample
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.record_search import Records, sample
 
 #: For :func:`sample_timestamps`: places in a range, records at each of them, and the largest number of ranges.
 _PLACES, _SAMPLES, _MAX_SAMPLED_RANGES = 5, 10, 50

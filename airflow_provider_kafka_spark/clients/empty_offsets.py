@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.record_reads import raise_error, run_searches
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.record_search import sample
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.record_search import sample
 
 
 def empty_beginnings(

@@ -10,10 +10,10 @@ import confluent_kafka
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.record_reader import read_range
-from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.provenance import SourcePlace, provenance_of
-from airflow_provider_kafka_spark.core.segments import SegmentIndex
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.provenance import SourcePlace, provenance_of
+from airflow_provider_kafka_spark.core.offsets.segments import SegmentIndex
+from airflow_provider_kafka_spark.core.topics.group_offsets import GroupTranslation
 
 _SETTINGS = {
     "isolation.level": "read_committed",

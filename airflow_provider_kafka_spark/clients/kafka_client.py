@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.clients.connection.broker_failures import (
 )
 from airflow_provider_kafka_spark.clients.connection.cloud_tokens import token_callback
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,

@@ -15,8 +15,8 @@ from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 
 _SETTINGS = {
     "isolation.level": "read_uncommitted",

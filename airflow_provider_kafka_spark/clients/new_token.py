@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,

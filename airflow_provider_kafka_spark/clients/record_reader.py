@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.spans import SMALL_GAP_OFFSETS
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.spans import SMALL_GAP_OFFSETS
 
 #: Partitions that are read at once.
 AT_ONCE = 1_000

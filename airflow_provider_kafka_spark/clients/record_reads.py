@@ -14,8 +14,8 @@ from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.record_search import Records, Search, Wanted
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.record_search import Records, Search, Wanted
 
 #: Partitions that are read at once, so that what is fetched ahead stays below 64 MB.
 _AT_ONCE = 1_000

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, KafkaSparkError
-from airflow_provider_kafka_spark.core.run_identity import owner_group
-from airflow_provider_kafka_spark.core.run_protocol import Mark, judged, latest
+from airflow_provider_kafka_spark.core.runs.run_identity import owner_group
+from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, judged, latest
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ def run_mark(client: KafkaClient, instance: str, targets: Sequence[str]) -> Mark
     """The mark of the submission that has the run; None if there is none, or the login may not read it.
 
     :param client: of the target's cluster.
-    :param instance: by which the run is found, see ``core.run_identity``.
+    :param instance: by which the run is found, see ``core.runs.run_identity``.
     :param targets: every topic that may be written to; none if that is not known.
     :raises BrokerError: if the brokers do not say it.
     """
@@ -53,7 +53,7 @@ def judge_run(
     committed progress, or at the target.
 
     :param client: of the target's cluster.
-    :param instance: by which the run is found, see ``core.run_identity``.
+    :param instance: by which the run is found, see ``core.runs.run_identity``.
     :param submission: number of the job that wrote the report.
     :param run_id: that the driver wrote under.
     :param targets: topics that were written to.

@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.new_topics import LEAVE_OUT, NewTopic
+from airflow_provider_kafka_spark.core.topics.new_topics import LEAVE_OUT, NewTopic
 
 #: Answers that concern the topic, and not the brokers.
 _REFUSALS = frozenset(

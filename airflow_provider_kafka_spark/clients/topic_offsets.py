@@ -13,15 +13,15 @@ from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
 from airflow_provider_kafka_spark.clients.record_reads import run_searches
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
     BrokerUnavailableError,
     KafkaSparkError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.record_search import AHEAD_MS, FoundRecord, find_first, find_newest
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.topics.record_search import AHEAD_MS, FoundRecord, find_first, find_newest
 
 #: Partitions of one request: librdkafka searches all of a request's for the answer of each.
 _MOST_PARTITIONS = 1_000

@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.clients.connection.broker_failures import code
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, OptionError
-from airflow_provider_kafka_spark.core.run_identity import PREFIX
+from airflow_provider_kafka_spark.core.runs.run_identity import PREFIX
 
 #: It only makes the connection; the next call has the whole time.
 _CONNECT_SECONDS = 2.0

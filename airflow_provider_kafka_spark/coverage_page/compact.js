@@ -1,4 +1,4 @@
-// Thousands of ranges in few bytes, as core/compact_rows.py writes them.
+// Thousands of ranges in few bytes, as core/offsets/compact_rows.py writes them.
 
 import { MAX_OFFSET, MAX_PARTITION, parseRange } from "./offsets.js";
 

@@ -1,5 +1,5 @@
-// The entries of the ledger, from asset events and from what tasks have stored. core/ledger_entry.py has the same
-// rules, and both are tested against tests/core/coverage_cases.json.
+// The entries of the ledger, from asset events and from what tasks have stored. core/ledger/entry.py has the same
+// rules, and both are tested against tests/core/ledger/coverage_cases.json.
 
 import { compactRanges, isCompact } from "./compact.js";
 import { mergeRanges, parseRange } from "./offsets.js";

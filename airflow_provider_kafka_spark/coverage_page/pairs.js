@@ -1,5 +1,5 @@
-// What the entries say of each offset, for each pair of a source topic and a target topic. core/ledger_pairs.py and
-// core/ledger.py have the same rules, and both are tested against tests/core/coverage_cases.json.
+// What the entries say of each offset, for each pair of a source topic and a target topic. core/ledger/pairs.py and
+// core/ledger/coverage.py have the same rules, and both are tested against tests/core/ledger/coverage_cases.json.
 
 import { compare, countOffsets } from "./offsets.js";
 import { STATES } from "./words.js";

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.clients import new_token
 from airflow_provider_kafka_spark.clients.cluster_clock import now_ms
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,

@@ -12,11 +12,11 @@ from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
 from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.record_search import credible_ahead_ms
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.record_search import credible_ahead_ms
 
 #: Of a range, on average, below which a fetch of a megabyte is too much.
 _FEW_RECORDS = 1_000

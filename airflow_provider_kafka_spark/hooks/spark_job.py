@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.errors import (
     JobKilledError,
     JobReportMissingError,
     StartNotRecordedError,
 )
-from airflow_provider_kafka_spark.core.handoff.failure_causes import OUT_OF_MEMORY
-from airflow_provider_kafka_spark.core.handoff.file_names import PROCEED
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.spark.file_names import PROCEED
+from airflow_provider_kafka_spark.core.wire.failure_causes import OUT_OF_MEMORY
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobProgress, JobStarted
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.state.seal import seal
 from airflow_provider_kafka_spark.submission.applications import Applications
 from airflow_provider_kafka_spark.submission.job_files import write_private

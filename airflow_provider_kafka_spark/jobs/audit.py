@@ -14,12 +14,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
-from airflow_provider_kafka_spark.core.handoff.audit_messages import AuditSettings, AuditTaskReport, ranges_text
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.protocol import AuditCounts, AuditReport, AuditRequest, JobReport, JobRequest
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.core.spans import MOST_UNGROUPED_RANGES, plan_spans
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.offsets.spans import MOST_UNGROUPED_RANGES, plan_spans
+from airflow_provider_kafka_spark.core.records.dead_letters import REASON_HEADER
+from airflow_provider_kafka_spark.core.wire.audit_messages import AuditSettings, AuditTaskReport, ranges_text
+from airflow_provider_kafka_spark.core.wire.protocol import (
+    AuditCounts,
+    AuditReport,
+    AuditRequest,
+    JobReport,
+    JobRequest,
+)
 from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options, without_login

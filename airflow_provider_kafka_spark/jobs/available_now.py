@@ -24,12 +24,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, CheckpointInUseError, DeliveryError
-from airflow_provider_kafka_spark.core.handoff.job_events import RecentRate
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, JobRequest, RangeReport, StreamRequest
-from airflow_provider_kafka_spark.core.segments import Segment, batch_text, joined
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.segments import Segment, batch_text, joined
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     KEPT_SEGMENTS,
     MANIFEST_NAME,
@@ -40,6 +37,15 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     batch_numbers,
     batch_ranges,
     commit_text,
+)
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.wire.job_events import RecentRate
+from airflow_provider_kafka_spark.core.wire.protocol import (
+    BatchReport,
+    JobReport,
+    JobRequest,
+    RangeReport,
+    StreamRequest,
 )
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock

@@ -15,18 +15,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     DeliveryError,
     KafkaSparkError,
     TargetRecreatedError,
 )
-from airflow_provider_kafka_spark.core.kept_timestamps import check_timestamp_type
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
-from airflow_provider_kafka_spark.core.run_protocol import counts_for
-from airflow_provider_kafka_spark.core.segments import Segment, joined, segments_of_runs, within
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined, segments_of_runs, within
+from airflow_provider_kafka_spark.core.records.kept_timestamps import check_timestamp_type
+from airflow_provider_kafka_spark.core.runs.run_protocol import counts_for
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest, RangeReport
 from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin

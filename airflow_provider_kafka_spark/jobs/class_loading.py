@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults
-from airflow_provider_kafka_spark.core.handoff.writer_messages import WriterSettings, piece_text
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.pieces import cut
-from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.pieces import cut
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
+from airflow_provider_kafka_spark.core.wire.writer_messages import WriterSettings, piece_text
 from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.kafka_admin import client_config
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks

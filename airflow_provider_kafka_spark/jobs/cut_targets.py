@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from airflow_provider_kafka_spark.core.carried_progress import SlotProgress, last_targets
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.pieces import Piece, partition_name, split_name
-from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.segments import Segment, segments_of_runs
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece, partition_name, split_name
+from airflow_provider_kafka_spark.core.offsets.segments import Segment, segments_of_runs
+from airflow_provider_kafka_spark.core.runs.carried_progress import SlotProgress, last_targets
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset
 from airflow_provider_kafka_spark.jobs.one_record import FoundRecord, Look, record_reader
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.provenance import fields_sql
+from airflow_provider_kafka_spark.core.offsets.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.provenance import fields_sql
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.fault import Fault
-from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
-from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted
-from airflow_provider_kafka_spark.core.handoff.secret_references import dereferenced
-from airflow_provider_kafka_spark.core.handoff.task_failures import failure_in
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.secrets import redact, without_token_answer
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
+from airflow_provider_kafka_spark.core.spark.java_properties import parse_properties
+from airflow_provider_kafka_spark.core.spark.secret_references import dereferenced
+from airflow_provider_kafka_spark.core.wire.fault import Fault
+from airflow_provider_kafka_spark.core.wire.job_events import JobStarted
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.task_failures import failure_in
 from airflow_provider_kafka_spark.jobs.progress import emit, remove_progress
 from airflow_provider_kafka_spark.jobs.report_file import write_report
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication

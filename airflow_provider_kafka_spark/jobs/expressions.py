@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import (
+from airflow_provider_kafka_spark.core.records.expressions import (
     NOT_NOW,
     NOT_REPEATABLE,
     check_size,

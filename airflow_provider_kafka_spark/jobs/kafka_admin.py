@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError, JarError
-from airflow_provider_kafka_spark.core.offset_range import is_topic_name
+from airflow_provider_kafka_spark.core.offsets.offset_range import is_topic_name
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.jobs.record_writer import record_handoff
 
 if TYPE_CHECKING:

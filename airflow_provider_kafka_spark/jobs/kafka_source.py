@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.handoff.writer_messages import piece_text
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.pieces import Piece, cut
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
-from airflow_provider_kafka_spark.core.spans import tasks_of
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece, cut
+from airflow_provider_kafka_spark.core.offsets.spans import tasks_of
+from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.wire.writer_messages import piece_text
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import in_range
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.errors import PausedTooLongError
-from airflow_provider_kafka_spark.core.protocol import PauseWhileLag
+from airflow_provider_kafka_spark.core.wire.protocol import PauseWhileLag
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 
 _LOOK_SECONDS = 1.0

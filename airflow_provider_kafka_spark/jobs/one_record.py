@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.provenance import Provenance, provenance_of
+from airflow_provider_kafka_spark.core.offsets.provenance import Provenance, provenance_of
 from airflow_provider_kafka_spark.jobs.kafka_admin import client_config, login_options
 
 _SECONDS = 30.0

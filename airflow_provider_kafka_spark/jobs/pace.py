@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, KafkaSparkError
-from airflow_provider_kafka_spark.core.handoff.writer_messages import SharedPace
-from airflow_provider_kafka_spark.core.protocol import Pace
-from airflow_provider_kafka_spark.core.run_identity import pace_group
+from airflow_provider_kafka_spark.core.runs.run_identity import pace_group
+from airflow_provider_kafka_spark.core.wire.protocol import Pace
+from airflow_provider_kafka_spark.core.wire.writer_messages import SharedPace
 from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, KafkaAdmin
 from airflow_provider_kafka_spark.jobs.owner_producer import java_offsets
 
@@ -36,7 +36,7 @@ class PaceKeeper:
     """Tells the tasks how many they are, inside ``with``.
 
     :param pace: of all tasks.
-    :param instance: of the run, see ``core.run_identity``.
+    :param instance: of the run, see ``core.runs.run_identity``.
     :param topic: of the target's cluster; the group's offset is committed for its first partition.
     :param tasks: of the job, all together.
     :param slots: how many can run at the same time.

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.handoff.file_names import progress_uri
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, RecentRate, format_event
+from airflow_provider_kafka_spark.core.spark.file_names import progress_uri
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobProgress, RecentRate, format_event
 from airflow_provider_kafka_spark.jobs.report_file import remove_file, write_file
 
 if TYPE_CHECKING:
-    from airflow_provider_kafka_spark.core.protocol import JobRequest
+    from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
     from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from airflow_provider_kafka_spark.core.batch_path import warning_of_batches
+from airflow_provider_kafka_spark.core.copies.batch_path import warning_of_batches
 from airflow_provider_kafka_spark.core.errors import JarError
-from airflow_provider_kafka_spark.core.handoff.audit_messages import AuditSettings
-from airflow_provider_kafka_spark.core.handoff.writer_classes import marker
-from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure, TaskReport, WriterSettings
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.wire.audit_messages import AuditSettings
+from airflow_provider_kafka_spark.core.wire.writer_classes import marker
+from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure, TaskReport, WriterSettings
 from airflow_provider_kafka_spark.jobs.janino import CompiledClasses, compile_java, java_sources
 
 if TYPE_CHECKING:

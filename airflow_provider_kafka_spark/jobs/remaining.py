@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
-from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
-from airflow_provider_kafka_spark.core.run_protocol import Decision, counts_for
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.runs.run_protocol import Decision, counts_for
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.writer_messages import Slot
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_ranges, read_since

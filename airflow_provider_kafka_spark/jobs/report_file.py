@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.core.handoff.report_mac import sign
-from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.report_mac import sign
 from airflow_provider_kafka_spark.jobs import local_files
 from airflow_provider_kafka_spark.jobs.hadoop_files import delete, overwrite, write_whole
 

@@ -1,7 +1,7 @@
 """Which driver may write for a run, and how far its pieces are: the driver's side of the run protocol.
 
 The steps C1 to C6 of a claim are on the page ``docs/explanation/run-protocol.md``. The decisions are those of
-``core.run_protocol``; here they are carried out at the target's brokers.
+``core.runs.run_protocol``; here they are carried out at the target's brokers.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError
-from airflow_provider_kafka_spark.core.handoff.writer_messages import Owner, Slot
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.pieces import Piece
-from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.run_identity import (
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece
+from airflow_provider_kafka_spark.core.runs.carried_progress import ProvedDelivery, SlotProgress, carried
+from airflow_provider_kafka_spark.core.runs.run_identity import (
     TRANSACTION_TIMEOUT_MS,
     owner_group,
 )
-from airflow_provider_kafka_spark.core.run_protocol import (
+from airflow_provider_kafka_spark.core.runs.run_protocol import (
     Claimant,
     Decision,
     Mark,
@@ -42,6 +40,8 @@ from airflow_provider_kafka_spark.core.run_protocol import (
     repeats,
     with_slots,
 )
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.writer_messages import Owner, Slot
 from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, cut_since
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
     CommittedOffset,

@@ -7,16 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 
-from airflow_provider_kafka_spark.core.handoff.writer_messages import Slot
-from airflow_provider_kafka_spark.core.pieces import Piece
-from airflow_provider_kafka_spark.core.protocol import JobRequest
-from airflow_provider_kafka_spark.core.run_identity import (
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece
+from airflow_provider_kafka_spark.core.runs.run_identity import (
     TRANSACTION_TIMEOUT_MS,
     owner_group,
     progress_group,
     run_prefix,
 )
-from airflow_provider_kafka_spark.core.run_protocol import Mark, latest
+from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, latest
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.writer_messages import Slot
 from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, KafkaAdmin, Offsets, TargetTopic
 from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer, java_offsets
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import TargetError
-from airflow_provider_kafka_spark.core.expressions import expanded
-from airflow_provider_kafka_spark.core.offset_range import is_topic_name
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.topic_map import mapped
+from airflow_provider_kafka_spark.core.offsets.offset_range import is_topic_name
+from airflow_provider_kafka_spark.core.records.expressions import expanded
+from airflow_provider_kafka_spark.core.records.topic_map import mapped
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.jobs.computed_rows import as_computed
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.local_table import local_table

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import SOURCE_COLUMNS, expanded
-from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.record_filter import bytes_of
+from airflow_provider_kafka_spark.core.records.expressions import SOURCE_COLUMNS, expanded
+from airflow_provider_kafka_spark.core.records.record_filter import bytes_of
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.jobs.expressions import check_expression
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 

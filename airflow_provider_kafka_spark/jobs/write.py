@@ -6,16 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.batch_path import (
+from airflow_provider_kafka_spark.core.copies.batch_path import (
     changes,
     clients_in_the_way,
     targets_in_the_way,
     warning_of,
 )
-from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
-from airflow_provider_kafka_spark.core.handoff.task_failures import failure_of_task
-from airflow_provider_kafka_spark.core.handoff.tuning import batches_memory
-from airflow_provider_kafka_spark.core.handoff.writer_messages import (
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.records.dead_letters import REASON_HEADER
+from airflow_provider_kafka_spark.core.records.record_filter import bytes_of
+from airflow_provider_kafka_spark.core.records.schema_ids import SIDES
+from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.spark.tuning import batches_memory
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.wire.task_failures import failure_of_task
+from airflow_provider_kafka_spark.core.wire.writer_messages import (
     DeadLetters,
     PassedBatches,
     SchemaIds,
@@ -24,11 +29,6 @@ from airflow_provider_kafka_spark.core.handoff.writer_messages import (
     WriterSettings,
     piece_text,
 )
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.core.record_filter import bytes_of
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
-from airflow_provider_kafka_spark.core.schema_ids import SIDES
 from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms, wait_for_records_ms
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, missing_internals, run_writer

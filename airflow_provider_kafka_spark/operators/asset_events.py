@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
-from airflow_provider_kafka_spark.core.compact_result import short_entry
-from airflow_provider_kafka_spark.core.ledger_entry import ASSET_NAME, MORE, SOURCES_IN, is_entry
+from airflow_provider_kafka_spark.core.ledger.entry import ASSET_NAME, MORE, SOURCES_IN, is_entry
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

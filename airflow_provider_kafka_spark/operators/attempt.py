@@ -12,16 +12,16 @@ from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.clients.empty_offsets import empty_beginnings
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
-from airflow_provider_kafka_spark.core.kept_timestamps import check_times, check_timestamp_type, checks_times
-from airflow_provider_kafka_spark.core.log_look import holes_after
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.protocol import Pace
-from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.ledger.log_look import holes_after
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.records.kept_timestamps import check_times, check_timestamp_type, checks_times
+from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+from airflow_provider_kafka_spark.core.wire.protocol import Pace
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseXCom
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.core.audit import AuditPlan, check_report, plan_audit, settled
-from airflow_provider_kafka_spark.core.audit_result import (
+from airflow_provider_kafka_spark.core.audits.audit import AuditPlan, check_report, plan_audit, settled
+from airflow_provider_kafka_spark.core.audits.audit_result import (
     raise_if_findings,
     result_of_audit,
     result_of_nothing,
     summary,
     table,
 )
-from airflow_provider_kafka_spark.core.errors import AuditFindingError
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.handoff.tuning import source_defaults
-from airflow_provider_kafka_spark.core.options import check_client_classes, check_source_options
-from airflow_provider_kafka_spark.core.parameters import (
+from airflow_provider_kafka_spark.core.audits.past_copy import PastCopy, parse_results
+from airflow_provider_kafka_spark.core.checks import (
     EXACTLY_ONCE,
     check_connection_id,
     check_seconds,
@@ -31,9 +27,13 @@ from airflow_provider_kafka_spark.core.parameters import (
     mapping_of,
     text_or_none,
 )
-from airflow_provider_kafka_spark.core.past_copy import PastCopy, parse_results
-from airflow_provider_kafka_spark.core.protocol import AuditRequest, JobReport, JobRequest
+from airflow_provider_kafka_spark.core.errors import AuditFindingError
 from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.spark.options import check_client_classes, check_source_options
+from airflow_provider_kafka_spark.core.spark.tuning import source_defaults
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.wire.protocol import AuditRequest, JobReport, JobRequest
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named

@@ -14,11 +14,10 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.bounds import Bound
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.declaration import (
+from airflow_provider_kafka_spark.core.checks import MISSING_ONLY
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.declaration import (
     COMMON,
     STREAM,
     Decides,
@@ -28,25 +27,19 @@ from airflow_provider_kafka_spark.core.declaration import (
     read_in_dag,
     renderers,
 )
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, make_plan
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.errors import (
     CheckpointError,
     JobReportMissingError,
     KafkaSparkError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.log_look import LogLook
-from airflow_provider_kafka_spark.core.new_topics import with_new_topics
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.parameters import MISSING_ONLY
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
-from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest
-from airflow_provider_kafka_spark.core.resolve import ReadRules, timestamps_in
-from airflow_provider_kafka_spark.core.segments import MappedBatch, joined, within
+from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.segments import MappedBatch, joined, within
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
@@ -57,6 +50,13 @@ from airflow_provider_kafka_spark.core.streams.verification import (
     result_of_stream,
     result_of_stream_plan,
 )
+from airflow_provider_kafka_spark.core.topics.bounds import Bound
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.topics.new_topics import with_new_topics
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, timestamps_in
+from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, StreamRequest
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended

@@ -10,7 +10,11 @@ from typing import Any, ClassVar
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.core.bounds import (
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.declaration import BATCH, Decides, Declared, names, read, read_in_dag
+from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.topics.bounds import (
     AtTimestamp,
     Bound,
     Earliest,
@@ -19,13 +23,8 @@ from airflow_provider_kafka_spark.core.bounds import (
     parse_bound,
     parse_timestamp,
 )
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.declaration import BATCH, Decides, Declared, names, read, read_in_dag
-from airflow_provider_kafka_spark.core.errors import BoundError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.resolve import (
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.topics.resolve import (
     ReadRules,
     ResolvedRanges,
     check_samples,
@@ -34,7 +33,8 @@ from airflow_provider_kafka_spark.core.resolve import (
     resolve_window,
     timestamps_in,
 )
-from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
+from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
 from airflow_provider_kafka_spark.state.window_cuts import WindowCuts

@@ -16,11 +16,13 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
-from airflow_provider_kafka_spark.core.approved_plan import ApprovedPlan, PlanOrigin
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, TopicState
-from airflow_provider_kafka_spark.core.codec import decode
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
-from airflow_provider_kafka_spark.core.declaration import (
+from airflow_provider_kafka_spark.core.checks import (
+    MISSING_ONLY,
+    text_or_none,
+)
+from airflow_provider_kafka_spark.core.copies.approved_plan import ApprovedPlan, PlanOrigin
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.declaration import (
     BOUNDED,
     COMMON,
     Decides,
@@ -28,6 +30,12 @@ from airflow_provider_kafka_spark.core.declaration import (
     names,
     read_in_dag,
     renderers,
+)
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, make_plan, shortened
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy, RemoteJob, SubmittedJob
+from airflow_provider_kafka_spark.core.copies.verification import (
+    result_of_empty_plan,
+    result_of_plan,
 )
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
@@ -37,26 +45,18 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.ledger import plan_picture
-from airflow_provider_kafka_spark.core.log_look import LogLook
-from airflow_provider_kafka_spark.core.new_topics import with_new_topics
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.parameters import (
-    MISSING_ONLY,
-    text_or_none,
-)
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, make_plan, shortened
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, RemoteJob, SubmittedJob
-from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
-from airflow_provider_kafka_spark.core.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
+from airflow_provider_kafka_spark.core.ledger.coverage import plan_picture
+from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
-from airflow_provider_kafka_spark.core.spans import plan_spans
-from airflow_provider_kafka_spark.core.verification import (
-    result_of_empty_plan,
-    result_of_plan,
-)
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, TopicState
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.topics.new_topics import with_new_topics
+from airflow_provider_kafka_spark.core.topics.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
+from airflow_provider_kafka_spark.core.wire.codec import decode
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.decision import decision
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended

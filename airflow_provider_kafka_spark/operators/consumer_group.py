@@ -11,20 +11,7 @@ from airflow.sdk import BaseOperator
 from airflow_provider_kafka_spark.clients.consumer_group import INACTIVE_STATES, ConsumerGroup
 from airflow_provider_kafka_spark.clients.group_translation import translate
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.errors import GroupOffsetsError, TargetError, TargetRecreatedError
-from airflow_provider_kafka_spark.core.group_move import (
-    GroupMove,
-    check_found,
-    shown,
-    source_positions,
-    warnings_of_sources,
-    warnings_of_targets,
-)
-from airflow_provider_kafka_spark.core.group_offsets import GroupTranslation
-from airflow_provider_kafka_spark.core.mapped_copies import MappedCopy, copies_in
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition, is_topic_name
-from airflow_provider_kafka_spark.core.parameters import (
+from airflow_provider_kafka_spark.core.checks import (
     check_connection_id,
     check_group_id,
     check_seconds,
@@ -34,9 +21,22 @@ from airflow_provider_kafka_spark.core.parameters import (
     mapping_of,
     text_or_none,
 )
-from airflow_provider_kafka_spark.core.segments import SegmentIndex
+from airflow_provider_kafka_spark.core.errors import GroupOffsetsError, TargetError, TargetRecreatedError
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, is_topic_name
+from airflow_provider_kafka_spark.core.offsets.segments import SegmentIndex
+from airflow_provider_kafka_spark.core.records.topic_map import check_topic_map, mapped
+from airflow_provider_kafka_spark.core.runs.mapped_copies import MappedCopy, copies_in
 from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.topic_map import check_topic_map, mapped
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.topics.group_move import (
+    GroupMove,
+    check_found,
+    shown,
+    source_positions,
+    warnings_of_sources,
+    warnings_of_targets,
+)
+from airflow_provider_kafka_spark.core.topics.group_offsets import GroupTranslation
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named

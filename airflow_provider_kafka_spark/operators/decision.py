@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from airflow_provider_kafka_spark.core.decision import Decision, copied_before
-from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE, given_flag
 from airflow_provider_kafka_spark.core.errors import (
     JobReportForgedError,
     JobReportMissingError,
@@ -14,7 +15,6 @@ from airflow_provider_kafka_spark.core.errors import (
     OptionError,
     ProtocolError,
 )
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE, given_flag
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.attempt import Attempt, login_options
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
@@ -29,8 +29,8 @@ from airflow_provider_kafka_spark.triggers.spark_application import (
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_kafka_spark.core.planned_copy import RemoteJob
-    from airflow_provider_kafka_spark.core.protocol import JobReport
+    from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
+    from airflow_provider_kafka_spark.core.wire.protocol import JobReport
     from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
 ClusterManager: TypeAlias = ResourceManager | KubernetesApi

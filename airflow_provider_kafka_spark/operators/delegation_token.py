@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_kafka_spark.core.checks import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.errors import DelegationTokenExpiredError, InvalidInputError
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo, duration, utc
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of

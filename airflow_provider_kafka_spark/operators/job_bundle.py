@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
-from airflow_provider_kafka_spark.core.codec import decode, encode
-from airflow_provider_kafka_spark.core.compact_result import short_result
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy, SubmittedJob
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
     InvalidInputError,
@@ -20,11 +19,12 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.handoff.file_names import REQUEST
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy, SubmittedJob
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
+from airflow_provider_kafka_spark.core.spark.file_names import REQUEST
+from airflow_provider_kafka_spark.core.wire.codec import decode, encode
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.operators.attempt import Attempt, connected, login_options
 from airflow_provider_kafka_spark.operators.proof import proved_result, recreated_target
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal

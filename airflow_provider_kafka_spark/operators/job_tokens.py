@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import Any, Protocol
 
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     BrokerError,

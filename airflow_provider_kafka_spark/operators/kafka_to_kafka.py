@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.bases import operator as airflow_operator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_kafka_spark.core.batch_path import check_segments, describe, reasons_against
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.compact_result import short_result
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters, parse_pause
-from airflow_provider_kafka_spark.core.dead_letters import check_dead_letters
-from airflow_provider_kafka_spark.core.declaration import (
+from airflow_provider_kafka_spark.core.checks import (
+    EXACTLY_ONCE,
+    MISSING_ONLY,
+    text_or_none,
+)
+from airflow_provider_kafka_spark.core.copies.batch_path import check_segments, describe, reasons_against
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters, parse_pause
+from airflow_provider_kafka_spark.core.copies.declaration import (
     COMMON,
     TEXT,
     Decides,
@@ -28,33 +30,31 @@ from airflow_provider_kafka_spark.core.declaration import (
     read_in_dag,
     renderers,
 )
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDelivery, PlannedCopy
+from airflow_provider_kafka_spark.core.copies.verification import totals
 from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
-from airflow_provider_kafka_spark.core.expressions import (
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.records.dead_letters import check_dead_letters
+from airflow_provider_kafka_spark.core.records.expressions import (
     check_size,
     unknown_column,
     unknown_columns,
     unknown_function,
     unknown_functions,
 )
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.new_topics import FAIL
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.options import check_client_classes
-from airflow_provider_kafka_spark.core.parameters import (
-    EXACTLY_ONCE,
-    MISSING_ONLY,
-    text_or_none,
-)
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, PlannedCopy
-from airflow_provider_kafka_spark.core.protocol import JobReport, Pace, Transform
-from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.run_identity import instance_id
+from airflow_provider_kafka_spark.core.records.spark_functions import NEWEST_SPARK
+from airflow_provider_kafka_spark.core.runs.run_identity import instance_id
 from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.spark_functions import NEWEST_SPARK
-from airflow_provider_kafka_spark.core.verification import totals
+from airflow_provider_kafka_spark.core.spark.options import check_client_classes
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.topics.new_topics import FAIL
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Pace, Transform
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -262,7 +262,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._tokens = DelegationTokenPolicy()
         #: Whether an earlier try has submitted a job, and the task was not cleared since.
         self._is_resumed = False
-        #: Of a mapped task, see ``core.run_identity``.
+        #: Of a mapped task, see ``core.runs.run_identity``.
         self._item = ""
         self._lineage_entry: Mapping[str, Any] | None = None
 

@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.clients.committed_progress import delivered_by_progress
-from airflow_provider_kafka_spark.core.compact_result import short_entry
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError
-from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.ledger import Coverage, coverage, picture
-from airflow_provider_kafka_spark.core.ledger_entry import ENTRY_VERSION, STATE_KEY, Delivery, EntryState
-from airflow_provider_kafka_spark.core.log_look import LogLook
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, coverage, picture
+from airflow_provider_kafka_spark.core.ledger.entry import ENTRY_VERSION, STATE_KEY, Delivery, EntryState
+from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.task_state import TaskState
 

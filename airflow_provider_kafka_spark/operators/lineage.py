@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.secrets import is_secret
 
 if TYPE_CHECKING:

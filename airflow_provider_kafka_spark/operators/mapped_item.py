@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.run_identity import item_text
+from airflow_provider_kafka_spark.core.runs.run_identity import item_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

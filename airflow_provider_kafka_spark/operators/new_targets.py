@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.clients.topic_creation import create_topics, topic_settings, validated
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     KafkaSparkError,
     OptionError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.new_topics import (
+from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.new_topics import (
     FAIL,
     NewTopic,
     new_topics,
     with_new_topics,
 )
-from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 
 

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.broker_state import TopicState
-from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
-from airflow_provider_kafka_spark.core.known_topics import standard_id
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
-from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.verification import (
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.copies.verification import (
     check_delivery,
     check_duplicates,
     check_gaps,
     ranges_with_gaps,
     result_of_run,
 )
+from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
+from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.topics.broker_state import TopicState
+from airflow_provider_kafka_spark.core.topics.known_topics import standard_id
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
 log = logging.getLogger(__name__)

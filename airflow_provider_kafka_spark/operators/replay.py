@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow_provider_kafka_spark.core.codec import encode
-from airflow_provider_kafka_spark.core.compact_rows import rows_in
-from airflow_provider_kafka_spark.core.declaration import (
+from airflow_provider_kafka_spark.core.copies.declaration import (
     REPLAY,
     Declared,
     names,
@@ -16,8 +14,10 @@ from airflow_provider_kafka_spark.core.declaration import (
     renderers,
 )
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.operators.bounded_copy import KNOWN_TOPICS, BoundedCopyOperator
 
 

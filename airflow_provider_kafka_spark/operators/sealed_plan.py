@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.approved_plan import ApprovedPlan, SealedPlan
+from airflow_provider_kafka_spark.core.copies.approved_plan import ApprovedPlan, SealedPlan
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 

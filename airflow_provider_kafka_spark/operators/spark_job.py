@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.configuration import conf
 
+from airflow_provider_kafka_spark.core.checks import unknown_parameters
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted, is_loopback
-from airflow_provider_kafka_spark.core.parameters import unknown_parameters
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
+from airflow_provider_kafka_spark.core.wire.job_events import JobStarted, is_loopback
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.operators.lineage import check_transport

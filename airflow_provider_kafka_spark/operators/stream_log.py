@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_kafka_spark.core.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan

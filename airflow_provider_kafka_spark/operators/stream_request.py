@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from airflow_provider_kafka_spark.core.offset_range import by_topic
-from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.protocol import StreamRequest
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.offsets.offset_range import by_topic
 from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
+from airflow_provider_kafka_spark.core.wire.protocol import StreamRequest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 
 

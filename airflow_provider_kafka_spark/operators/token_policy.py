@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.checks import flag, milliseconds
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobKilledError, KafkaSparkError, OptionError
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.parameters import flag, milliseconds
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.delegation_token import check_issues_tokens
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.job_tokens import JobTokens, TaskStateStore

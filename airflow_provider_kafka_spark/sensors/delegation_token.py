@@ -11,13 +11,13 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_kafka_spark.core.checks import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     JavaStartError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.tokens.token_expiry import EXPIRING, MODES, TokenCheckResult, check_expiry
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of

@@ -14,7 +14,12 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
-from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.checks import (
+    check_connection_id,
+    check_seconds,
+    given_flag,
+    is_read_committed,
+)
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import Condition
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
@@ -23,13 +28,8 @@ from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.parameters import (
-    check_connection_id,
-    check_seconds,
-    given_flag,
-    is_read_committed,
-)
-from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint

@@ -20,8 +20,8 @@ from airflow_provider_kafka_spark.core.errors import (
     CheckpointMissingError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.segments import MappedBatch, batch_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.segments import MappedBatch, batch_in
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     GENERATION_PREFIX,
     LARGEST_FILE,

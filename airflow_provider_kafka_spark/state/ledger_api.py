@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from airflow_provider_kafka_spark.core.errors import AirflowApiError, InvalidInputError
-from airflow_provider_kafka_spark.core.ledger_entry import (
+from airflow_provider_kafka_spark.core.ledger.entry import (
     ASSET_NAME,
     STATE_KEY,
     Delivery,

@@ -18,21 +18,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.codec import encode
-from airflow_provider_kafka_spark.core.compact_result import short_result, whole_result
-from airflow_provider_kafka_spark.core.dead_letters import all_target_ranges
+from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, fingerprint_changes, shortened
+from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDelivery, RemoteJob
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
-from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.known_topics import recreated
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.parameters import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, fingerprint_changes, shortened
-from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery, RemoteJob
-from airflow_provider_kafka_spark.core.protocol import JobReport, StreamRequest, Transform
-from airflow_provider_kafka_spark.core.run_protocol import is_same_delivery, next_number
-from airflow_provider_kafka_spark.core.segments import Segment, joined, within
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_result, whole_result
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined, within
+from airflow_provider_kafka_spark.core.records.dead_letters import all_target_ranges
+from airflow_provider_kafka_spark.core.runs.run_protocol import is_same_delivery, next_number
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
+from airflow_provider_kafka_spark.core.topics.known_topics import recreated
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.wire.codec import encode
+from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, StreamRequest, Transform
 from airflow_provider_kafka_spark.state.task_state import STATE_VERSION, TaskState, TryNumbers, decoded
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class RunState:
     :param submission: number of the latest submission; it only grows.
     :param untrusted_until: committed progress does not count up to this submission number: it wrote at least once, or
         its report did not prove the delivery.
-    :param item: of a mapped task, see ``core.run_identity``; else empty.
+    :param item: of a mapped task, see ``core.runs.run_identity``; else empty.
     :param instance: by which the run is found at the target's brokers; empty before there is a plan.
     :param former_run_ids: of the runs of this task instance that this one takes the place of.
     :param adopts_run: the state of earlier tries is lost, or the list of a mapped task was expanded anew: the run is
@@ -72,7 +72,7 @@ class RunState:
     :param submitted_at_ms: when the run's first submission was about to start, in ms since 1970; None if there was
         none.
     :param fingerprint: of source, transformation and target, over all submissions; see
-        :meth:`~airflow_provider_kafka_spark.core.plan.ReplayPlan.fingerprint`.
+        :meth:`~airflow_provider_kafka_spark.core.copies.plan.ReplayPlan.fingerprint`.
     :param key: the delivery key of ``result``.
     :param proved_ids: id of each target topic that ``result`` is of.
     :param proved_ends: the ends of the target's partitions when it was delivered.

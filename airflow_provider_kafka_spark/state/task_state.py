@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_provider_kafka_spark.core.codec import FROM_MINUS_ONE, decode, encode
+from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.state.deployment import state_key
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY

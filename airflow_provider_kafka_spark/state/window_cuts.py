@@ -14,11 +14,11 @@ from typing import Any
 
 from airflow.sdk import Variable
 
-from airflow_provider_kafka_spark.core.bounds import iso
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.codec import decode_text, encode
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.window_cuts import WindowCut, decide
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.bounds import iso
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.window_cuts import WindowCut, decide
+from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
 from airflow_provider_kafka_spark.state.last_run import variable_name
 
 log = logging.getLogger(__name__)

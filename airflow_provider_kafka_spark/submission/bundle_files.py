@@ -10,12 +10,12 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, JobFolderError, OptionError, ReportLocationError
-from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
-from airflow_provider_kafka_spark.core.handoff.java_options import java_option
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.tuning import spark_defaults
-from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.secrets import REDACTION, is_secret, secrets_in_url
+from airflow_provider_kafka_spark.core.spark.file_names import CODE, LOGINS, REQUEST
+from airflow_provider_kafka_spark.core.spark.java_options import java_option
+from airflow_provider_kafka_spark.core.spark.tuning import spark_defaults
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.submission.job_files import (
     code_archive,
     job_script,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import ClassArchiveError
-from airflow_provider_kafka_spark.core.handoff.file_names import CRASH_REPORT
-from airflow_provider_kafka_spark.core.handoff.java_options import java_option
-from airflow_provider_kafka_spark.core.handoff.tuning import local_defaults, spark_defaults
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
+from airflow_provider_kafka_spark.core.spark.file_names import CRASH_REPORT
+from airflow_provider_kafka_spark.core.spark.java_options import java_option
+from airflow_provider_kafka_spark.core.spark.tuning import local_defaults, spark_defaults
 from airflow_provider_kafka_spark.submission.job_files import job_script, write_code
 from airflow_provider_kafka_spark.submission.prepared_job import (
     DEFAULT_CONF,

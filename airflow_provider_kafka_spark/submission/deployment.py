@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.driver_pod import FOLDER
+from airflow_provider_kafka_spark.core.spark.driver_pod import FOLDER
 
 
 @dataclass(frozen=True, slots=True)

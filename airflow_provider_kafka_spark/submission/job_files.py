@@ -11,10 +11,10 @@ from pathlib import Path
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.handoff.file_names import CODE, REQUEST
-from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
-from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.spark.file_names import CODE, REQUEST
+from airflow_provider_kafka_spark.core.spark.java_properties import format_properties
+from airflow_provider_kafka_spark.core.spark.secret_references import by_reference
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.toolchain.temporary_folder import named_if_unwritable
 
 _PACKAGE = Path(airflow_provider_kafka_spark.__file__).parent

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_kafka_spark.core.driver_pod import APPLICATION_LABEL, LABEL, RIGHTS, ApiAccess, DriverPod
+from airflow_provider_kafka_spark.core.spark.driver_pod import APPLICATION_LABEL, LABEL, RIGHTS, ApiAccess, DriverPod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient, AuthorizationV1Api, Configuration, CoreV1Api

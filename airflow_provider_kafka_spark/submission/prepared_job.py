@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_kafka_spark.clients.kafka_jvm import kerberos_properties
-from airflow_provider_kafka_spark.core.driver_pod import check_secret_size, in_pod_path, pod_conf
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.handoff.file_names import CRASH_REPORT, LOGINS, REPORT
-from airflow_provider_kafka_spark.core.handoff.java_options import java_option
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.paths import absolute_paths
-from airflow_provider_kafka_spark.core.handoff.tuning import is_small, local_defaults, spark_defaults
-from airflow_provider_kafka_spark.core.protocol import JobRequest
 from airflow_provider_kafka_spark.core.secrets import REDACTION
+from airflow_provider_kafka_spark.core.spark.driver_pod import check_secret_size, in_pod_path, pod_conf
+from airflow_provider_kafka_spark.core.spark.file_names import CRASH_REPORT, LOGINS, REPORT
+from airflow_provider_kafka_spark.core.spark.java_options import java_option
+from airflow_provider_kafka_spark.core.spark.paths import absolute_paths
+from airflow_provider_kafka_spark.core.spark.tuning import is_small, local_defaults, spark_defaults
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.submission.job_files import (
     copy_private,
     job_script,

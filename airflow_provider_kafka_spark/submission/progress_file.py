@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from airflow_provider_kafka_spark.core.handoff.file_names import progress_uri
-from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress
+from airflow_provider_kafka_spark.core.spark.file_names import progress_uri
+from airflow_provider_kafka_spark.core.wire.job_events import JobProgress
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 
 #: Between two looks at a file.

@@ -6,7 +6,7 @@ import logging
 import time
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError, ReportLocationError
-from airflow_provider_kafka_spark.core.handoff.file_names import progress_uri
+from airflow_provider_kafka_spark.core.spark.file_names import progress_uri
 from airflow_provider_kafka_spark.submission.remote_path import read_text, shared_path
 
 log = logging.getLogger(__name__)

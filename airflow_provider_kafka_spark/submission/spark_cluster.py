@@ -10,11 +10,11 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
-from airflow_provider_kafka_spark.core.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
-from airflow_provider_kafka_spark.core.handoff.job_events import is_web_address
-from airflow_provider_kafka_spark.core.parameters import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.secrets import without_user
+from airflow_provider_kafka_spark.core.spark.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
+from airflow_provider_kafka_spark.core.wire.job_events import is_web_address
 from airflow_provider_kafka_spark.submission.deployment import YARN_CLUSTER, Deployment, deployment_of
 from airflow_provider_kafka_spark.submission.job_jars import JobJars
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi

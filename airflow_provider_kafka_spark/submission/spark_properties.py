@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.handoff.file_names import PROPERTIES
-from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties, parse_properties
 from airflow_provider_kafka_spark.core.secrets import REDACTION, is_secret
+from airflow_provider_kafka_spark.core.spark.file_names import PROPERTIES
+from airflow_provider_kafka_spark.core.spark.java_properties import format_properties, parse_properties
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.remote_path import read_text
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome

@@ -15,11 +15,11 @@ from xml.etree import ElementTree
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.handoff.file_names import KEYTAB
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobStarted, is_web_address, take_event
-from airflow_provider_kafka_spark.core.handoff.spark_noise import is_noise
 from airflow_provider_kafka_spark.core.secrets import without_token_answer
 from airflow_provider_kafka_spark.core.shown_text import shown
+from airflow_provider_kafka_spark.core.spark.file_names import KEYTAB
+from airflow_provider_kafka_spark.core.spark.spark_noise import is_noise
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, is_web_address, take_event
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file

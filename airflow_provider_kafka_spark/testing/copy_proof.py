@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_kafka_spark.core.compact_rows import rows_in
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.testing.record import Record
 
 

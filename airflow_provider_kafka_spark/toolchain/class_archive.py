@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import ClassArchiveError
-from airflow_provider_kafka_spark.core.handoff.java_options import java_option
+from airflow_provider_kafka_spark.core.spark.java_options import java_option
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.jars import cache_root
 from airflow_provider_kafka_spark.toolchain.java import Java

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.core.errors import ClassArchiveError, JarError
-from airflow_provider_kafka_spark.core.handoff.writer_classes import sources_digest
+from airflow_provider_kafka_spark.core.wire.writer_classes import sources_digest
 from airflow_provider_kafka_spark.toolchain.class_archive import WITHOUT
 from airflow_provider_kafka_spark.toolchain.jar_set import record_jars, recorded_jars
 from airflow_provider_kafka_spark.toolchain.jars import cache_root

@@ -9,12 +9,12 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_kafka_spark.core.codec import decode, encode
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError
-from airflow_provider_kafka_spark.core.fault import Fault
+from airflow_provider_kafka_spark.core.wire.codec import decode, encode
+from airflow_provider_kafka_spark.core.wire.fault import Fault
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 
 #: Airflow's scheduler fails a task that is resumed before the scheduler has recorded its deferral.

@@ -14,6 +14,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from airflow_provider_kafka_spark.clients.kafka_client import MALFORMED_ANSWERS
+from airflow_provider_kafka_spark.core.checks import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.watch import LATEST, Watch, WatchState
@@ -24,7 +25,6 @@ from airflow_provider_kafka_spark.core.errors import (
     InvalidInputError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.parameters import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
 from airflow_provider_kafka_spark.triggers.watcher_health import WatcherHealth, watcher_name
 

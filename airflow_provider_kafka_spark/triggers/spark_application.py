@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_kafka_spark.core.driver_pod import ApiAccess
-from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress
+from airflow_provider_kafka_spark.core.spark.driver_pod import ApiAccess
+from airflow_provider_kafka_spark.core.wire.job_events import JobProgress
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.progress_file import LOOK_SECONDS, read_progress
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
@@ -156,7 +156,7 @@ class DriverPodTrigger(_ApplicationTrigger):
 
     :param application_id: of an application with the label of this package.
     :param access: how to reach the API server, as
-        :meth:`~airflow_provider_kafka_spark.core.driver_pod.ApiAccess.to_json` has it. The login is that of the
+        :meth:`~airflow_provider_kafka_spark.core.spark.driver_pod.ApiAccess.to_json` has it. The login is that of the
         triggerer's kubeconfig or service account.
     :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
     :param report_uri: of its report, beside which it says how far it is; None to say nothing of it.

@@ -21,10 +21,10 @@ from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import GROUPS_AT_ONCE
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
-from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
     ConsumerGroupError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

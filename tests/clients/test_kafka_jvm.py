@@ -31,8 +31,8 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
-from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
+from airflow_provider_kafka_spark.core.spark.java_properties import format_properties
+from airflow_provider_kafka_spark.core.spark.secret_references import by_reference
 from tests.child_processes import children_with
 from tests.required_tools import needs_clock, needs_kdc
 from tests.services.identity_provider import IdentityProvider

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.raw_batches import cut_after

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_kafka_spark.clients.connection.files import configure
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm, kerberos_properties
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, joined_system_properties
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig, joined_system_properties
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerTlsError,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerUnavailableError,

@@ -10,8 +10,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.spans import SMALL_GAP_OFFSETS
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.spans import SMALL_GAP_OFFSETS
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

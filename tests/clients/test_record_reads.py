@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_kafka_spark.clients import record_reads
-from airflow_provider_kafka_spark.core import record_search
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics import record_search
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

@@ -13,9 +13,9 @@ import pytest
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, RunTakenOverError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.run_identity import PREFIX, owner_group
-from airflow_provider_kafka_spark.core.run_protocol import Mark, MarkState
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.runs.run_identity import PREFIX, owner_group
+from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, MarkState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
 
 _REQUEST = JobRequest(
     run_id="0123456789abcdef",

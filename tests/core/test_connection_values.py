@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core import client_config
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
-from airflow_provider_kafka_spark.core.connection import sasl, tls
+from airflow_provider_kafka_spark.core.connection import client_config, sasl, tls
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine, parse_jaas
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
-from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties, parse_properties
+from airflow_provider_kafka_spark.core.spark.java_properties import format_properties, parse_properties
 
 _PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 _FILES = LoginFiles(ca_certificates=_PEM, chain=_PEM, key=_PEM, https_ca_certificates=_PEM, jks_trust_store=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from benchmarks.growing_rules import RULES
 
 _SIZES = (70, 280)

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.codec import decode, decode_text, encode
-from airflow_provider_kafka_spark.core.handoff.writer_messages import TaskFailure, TaskReport, WriterSettings
-from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.planned_copy import PlannedCopy
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.run_protocol import Mark
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.runs.run_protocol import Mark
 from airflow_provider_kafka_spark.core.streams.checkpoint import LatestSubmission, StreamManifest
+from airflow_provider_kafka_spark.core.wire.codec import decode, decode_text, encode
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure, TaskReport, WriterSettings
 from tests.dataclass_values import values_of
 
 

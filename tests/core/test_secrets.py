@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_form import FormFields
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
 from airflow_provider_kafka_spark.core.connection.oidc import OidcLogin
 from airflow_provider_kafka_spark.core.connection.sasl import PasswordLogin
 from airflow_provider_kafka_spark.core.connection.tls import StoreSource, Tls
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
 from airflow_provider_kafka_spark.core.secrets import REDACTION, holds_secret, is_secret, redact
+from airflow_provider_kafka_spark.core.spark.secret_references import by_reference
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 
 _SECRET = """
     sasl.jaas.config sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from tests.core.test_ledger import entry
+from tests.core.ledger.test_coverage import entry
 
 NOW = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
 

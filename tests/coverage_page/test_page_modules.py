@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.compact_result import short_entry
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
 from airflow_provider_kafka_spark.state.ledger_api import _ENDED_BADLY, _GOES_ON, OPERATORS
 from tests.coverage_page.page_modules import Engine, page_modules
 from tests.coverage_page.runs import event, ledger
@@ -19,7 +19,7 @@ from tests.required_tools import needs_chromium
 
 pytestmark = needs_chromium
 
-_CASES = json.loads((Path(__file__).parents[1] / "core/coverage_cases.json").read_text())
+_CASES = json.loads((Path(__file__).parents[1] / "core/ledger/coverage_cases.json").read_text())
 
 
 @pytest.fixture(scope="module")

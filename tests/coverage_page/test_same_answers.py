@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from airflow_provider_kafka_spark.core.compact_rows import compacted
-from airflow_provider_kafka_spark.core.ledger_entry import TaskRun
-from airflow_provider_kafka_spark.core.ledger_pairs import pairs_of
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.ledger.entry import TaskRun
+from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
+from airflow_provider_kafka_spark.core.offsets.compact_rows import compacted
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.state.ledger_api import Recorded, is_active
-from tests.core.test_coverage_cases import CASES, as_text, look_of
+from tests.core.ledger.test_coverage_cases import CASES, as_text, look_of
 from tests.coverage_page.page_modules import page_modules
 from tests.coverage_page.test_page_modules import _BODY
 from tests.required_tools import needs_chromium

@@ -6,8 +6,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
 _PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "run-protocol.md"
 

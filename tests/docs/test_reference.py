@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_kafka_spark.core.audit_result import result_of_nothing
-from airflow_provider_kafka_spark.core.bounds import TimeWindow
+from airflow_provider_kafka_spark.core.audits.audit_result import result_of_nothing
+from airflow_provider_kafka_spark.core.audits.past_copy import PastCopy
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.copies.verification import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.options import check_sink_options, check_source_options
-from airflow_provider_kafka_spark.core.past_copy import PastCopy
-from airflow_provider_kafka_spark.core.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.verification import result_of_empty_plan, result_of_plan
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.spark.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
+from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.toolchain.settings import (

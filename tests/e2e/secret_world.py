@@ -25,7 +25,7 @@ from urllib.request import urlopen
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record

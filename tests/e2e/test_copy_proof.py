@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
-from airflow_provider_kafka_spark.core.ledger_entry import Delivery
+from airflow_provider_kafka_spark.core.ledger.entry import Delivery
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.dag_runs import DagRuns

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.faults.cases import Fault
 from tests.faults.drivers import Driver, Start

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.toolchain.jars import resolve

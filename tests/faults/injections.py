@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.errors import (
     SourceStalledError,
     TargetRecreatedError,
 )
-from airflow_provider_kafka_spark.core.run_identity import owner_group, run_prefix
+from airflow_provider_kafka_spark.core.runs.run_identity import owner_group, run_prefix
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster
 from tests.faults.cases import Fault, Kind

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.core.verification import faults_of_segments
+from airflow_provider_kafka_spark.core.copies.verification import faults_of_segments
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 
 Row = tuple[object, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster

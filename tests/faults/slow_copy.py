@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobRequest, StreamRequest
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, StreamRequest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from tests.faults.cases import Brokers, Case, Fault, Kind, Layout

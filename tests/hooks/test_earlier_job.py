@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from airflow_provider_kafka_spark.core.driver_pod import DriverPod
 from airflow_provider_kafka_spark.core.errors import EarlierJobUnknownError, JobKilledError
+from airflow_provider_kafka_spark.core.spark.driver_pod import DriverPod
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import applications
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi

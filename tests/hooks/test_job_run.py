@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.errors import (
     JobFolderError,
     JobKilledError,
@@ -18,9 +18,9 @@ from airflow_provider_kafka_spark.core.errors import (
     JobReportMissingError,
     StartNotRecordedError,
 )
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.handoff.job_events import JobEvent, JobProgress, JobStarted
-from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobProgress, JobStarted
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home

@@ -17,7 +17,6 @@ from confluent_kafka.admin import (
 
 from airflow_provider_kafka_spark.clients import kafka_client
 from airflow_provider_kafka_spark.clients.connection.broker_failures import BrokerFailures
-from airflow_provider_kafka_spark.core.broker_state import PartitionState
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -25,7 +24,8 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     KafkaSparkError,
 )
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

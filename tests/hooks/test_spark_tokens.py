@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import TargetError
-from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.in_process_jobs import InProcessSpark

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from tests.faults.drivers import SECONDS, spark_submit
 

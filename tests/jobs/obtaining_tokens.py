@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.jobs.batch import copy
 from airflow_provider_kafka_spark.jobs.driver import run_job
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pyspark import InheritableThread
 
-from airflow_provider_kafka_spark.core.handoff.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobRequest, Transform
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults, source_defaults
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.waiting import until

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError, ExpressionError, TargetError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.jobs import batch, kafka_source
 from airflow_provider_kafka_spark.jobs.record_writer import WriteResult
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication

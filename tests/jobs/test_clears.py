@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, RunTakenOverError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.core.run_identity import PREFIX
-from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.runs.run_identity import PREFIX
+from airflow_provider_kafka_spark.core.runs.run_protocol import LATE_CLAIM_MS
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import JobFailedError
-from airflow_provider_kafka_spark.core.handoff.java_properties import format_properties
-from airflow_provider_kafka_spark.core.handoff.job_events import JobStarted, take_event
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.handoff.secret_references import by_reference
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.spark.java_properties import format_properties
+from airflow_provider_kafka_spark.core.spark.secret_references import by_reference
+from airflow_provider_kafka_spark.core.wire.job_events import JobStarted, take_event
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from tests.core.job_requests import job_request
 

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
-from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, take_event
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.wire.job_events import JobProgress, take_event
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from tests.jobs.conftest import Pair
 from tests.jobs.runs import SLOW, SMALL_COMMITS, in_background, large, numbered, numbers, wait_for_copies

@@ -12,11 +12,11 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.protocol import AuditRequest, JobRequest, Pace, PauseWhileLag
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.spans import plan_spans
+from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE, EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.wire.protocol import AuditRequest, JobRequest, Pace, PauseWhileLag
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.executors import Executors

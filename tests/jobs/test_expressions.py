@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_kafka_spark.core.errors import ExpressionError
-from airflow_provider_kafka_spark.core.expressions import expanded
-from airflow_provider_kafka_spark.core.protocol import Transform
-from airflow_provider_kafka_spark.core.spark_functions import FUNCTIONS, KEYWORDS, NEWEST_SPARK
+from airflow_provider_kafka_spark.core.records.expressions import expanded
+from airflow_provider_kafka_spark.core.records.spark_functions import FUNCTIONS, KEYWORDS, NEWEST_SPARK
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_selected, to_rows
 

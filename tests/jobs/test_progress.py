@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress, RecentRate, take_event
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.wire.job_events import JobProgress, RecentRate, take_event
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.jobs import progress
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog, ProgressTeller, remove_progress
 from airflow_provider_kafka_spark.submission import progress_file

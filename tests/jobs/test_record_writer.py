@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import JarError
-from airflow_provider_kafka_spark.core.handoff.writer_messages import TargetSpan, TaskReport
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.wire.writer_messages import TargetSpan, TaskReport
 from airflow_provider_kafka_spark.jobs import record_writer
 from airflow_provider_kafka_spark.jobs.janino import CompiledClasses
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.jobs.report_file import remove_file, write_file, write_report
 
 _KEY = "5ea1" * 16

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.clients.connection.files import configure
-from airflow_provider_kafka_spark.core.handoff.report_mac import verified
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.tokens.spark_tokens import cluster_settings, obtained_by_spark, without_login
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.broker_properties import BrokerTls
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker

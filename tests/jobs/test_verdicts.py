@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.jobs import kafka_source
 from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
 from tests.airflow_fakes import TaskStateStore

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlparse
 
-from airflow_provider_kafka_spark.core.driver_pod import DriverPod
+from airflow_provider_kafka_spark.core.spark.driver_pod import DriverPod
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi

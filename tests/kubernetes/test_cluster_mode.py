@@ -17,8 +17,8 @@ from uuid import uuid4
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.driver_pod import ApiAccess
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
+from airflow_provider_kafka_spark.core.spark.driver_pod import ApiAccess
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker

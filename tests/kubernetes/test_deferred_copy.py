@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_provider_kafka_spark.core.driver_pod import LABEL, DriverPod
+from airflow_provider_kafka_spark.core.spark.driver_pod import LABEL, DriverPod
 from tests.airflow_fakes import Try
 from tests.kubernetes.copies import RECORDS, Copies
 from tests.required_tools import needs_go

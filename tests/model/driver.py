@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from airflow_provider_kafka_spark.core import run_protocol
-from airflow_provider_kafka_spark.core.carried_progress import ProvedDelivery, SlotProgress, carried
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.pieces import split_name
-from airflow_provider_kafka_spark.core.run_protocol import LATE_CLAIM_MS, Claimant, Decision, Mark, MarkState
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.pieces import split_name
+from airflow_provider_kafka_spark.core.runs import run_protocol
+from airflow_provider_kafka_spark.core.runs.carried_progress import ProvedDelivery, SlotProgress, carried
+from airflow_provider_kafka_spark.core.runs.run_protocol import LATE_CLAIM_MS, Claimant, Decision, Mark, MarkState
 from tests.model.world import (
     AT_LEAST_ONCE,
     Driver,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_kafka_spark.core import run_protocol
-from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision, Mark, MarkState
+from airflow_provider_kafka_spark.core.runs import run_protocol
+from airflow_provider_kafka_spark.core.runs.run_protocol import Claimant, Decision, Mark, MarkState
 from tests.model.check import check
 from tests.model.test_run_protocol_model import EXPLORED
 from tests.model.world import AT_LEAST_ONCE, OLDER_MARK, THE_SAME_IN_ONE, TWO_PIECES, Plan, Rules, Scenario, Try

@@ -1,6 +1,6 @@
 """No interleaving of a run's tries, drivers, Spark tasks and faults makes a task green that lost or doubled a record.
 
-The model calls the functions of ``core/run_protocol.py`` for each decision. Excluded are
+The model calls the functions of ``core/runs/run_protocol.py`` for each decision. Excluded are
 
 - writers at least once of earlier tries, which nothing fences: they have ended when the next try begins, and so has
   every writer when a try begins that delivers at least once;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_kafka_spark.core.errors import RunTakenOverError
-from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision, counts_for
+from airflow_provider_kafka_spark.core.runs.run_protocol import Claimant, Decision, counts_for
 from tests.model.world import (
     AT_LEAST_ONCE,
     Driver,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from airflow_provider_kafka_spark.core import run_protocol
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.pieces import Piece, cut
-from airflow_provider_kafka_spark.core.run_protocol import Claimant, Decision, Mark
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece, cut
+from airflow_provider_kafka_spark.core.runs import run_protocol
+from airflow_provider_kafka_spark.core.runs.run_protocol import Claimant, Decision, Mark
 
 #: The offsets that a plan gives to each of its pieces.
 Plan = tuple[tuple[int, ...], ...]

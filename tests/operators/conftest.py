@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.state import window_cuts
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.airflow_fakes import TaskStateStore, Variables

@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.operators.asset_events import (
 )
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from tests.airflow_fakes import TaskInstance, task_context
-from tests.core.test_ledger import entry
+from tests.core.ledger.test_coverage import entry
 
 EU, US = (
     {"topic": "eu", "partition": 0, "from_offset": 0, "until_offset": 60},

@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import AuditFindingError, DeliveryError
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs import audit, kafka_source
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator

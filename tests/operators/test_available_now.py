@@ -18,9 +18,9 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
-from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators import available_now

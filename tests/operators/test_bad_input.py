@@ -40,8 +40,8 @@ from airflow_provider_kafka_spark.core.errors import (
     TopicRecreatedError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator as Audit
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record

@@ -15,10 +15,10 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
-from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record

@@ -22,10 +22,10 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetRecreatedError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.group_move import PLAN_ONLY
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.segments import Segment
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.segments import Segment
+from airflow_provider_kafka_spark.core.topics.group_move import PLAN_ONLY
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators import consumer_group
 from airflow_provider_kafka_spark.operators.consumer_group import TranslateGroupOffsetsOperator

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.clients import topic_creation
 from airflow_provider_kafka_spark.clients.topic_creation import topic_settings
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.copies.verification import PLAN_ONLY
 from airflow_provider_kafka_spark.core.errors import BrokerError, InvalidInputError, TargetError, UnknownTopicError
-from airflow_provider_kafka_spark.core.new_topics import NewTopic
-from airflow_provider_kafka_spark.core.verification import PLAN_ONLY
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.new_topics import NewTopic
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators import new_targets

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.audit import plan_audit
-from airflow_provider_kafka_spark.core.audit_result import result_of_audit
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.audits.audit import plan_audit
+from airflow_provider_kafka_spark.core.audits.audit_result import result_of_audit
+from airflow_provider_kafka_spark.core.audits.past_copy import parse_results
 from airflow_provider_kafka_spark.core.conditions.watch import Watch
+from airflow_provider_kafka_spark.core.copies.plan import Target, make_plan
+from airflow_provider_kafka_spark.core.copies.verification import result_of_run
 from airflow_provider_kafka_spark.core.errors import TopicRecreatedError
-from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.past_copy import parse_results
-from airflow_provider_kafka_spark.core.plan import Target, make_plan
-from airflow_provider_kafka_spark.core.protocol import AuditCounts, AuditReport, JobReport, RangeReport, Transform
-from airflow_provider_kafka_spark.core.resolve import ReadRules, resolve_replay
-from airflow_provider_kafka_spark.core.segments import Segment
-from airflow_provider_kafka_spark.core.verification import result_of_run
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.segments import Segment
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, resolve_replay
+from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.wire.protocol import AuditCounts, AuditReport, JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.coverage import main, uncovered
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.audit import planned_audit

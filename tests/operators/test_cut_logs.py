@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore

@@ -13,8 +13,8 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.topic_creation import topic_settings
-from airflow_provider_kafka_spark.core.dead_letters import REASON_HEADER
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.records.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.jobs import kafka_source
 from airflow_provider_kafka_spark.testing.kafka_broker import Record

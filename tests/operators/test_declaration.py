@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.declaration import Decides
+from airflow_provider_kafka_spark.core.copies.declaration import Decides
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.bounded_copy import _defaults_of

@@ -27,10 +27,10 @@ from airflow_provider_kafka_spark.core.errors import (
     ReportLocationError,
     TargetRecreatedError,
 )
-from airflow_provider_kafka_spark.core.fault import Fault
-from airflow_provider_kafka_spark.core.handoff.file_names import CODE, LOGINS, REQUEST
-from airflow_provider_kafka_spark.core.handoff.report_mac import sign
-from airflow_provider_kafka_spark.core.protocol import JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.spark.file_names import CODE, LOGINS, REQUEST
+from airflow_provider_kafka_spark.core.wire.fault import Fault
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.wire.report_mac import sign
 from airflow_provider_kafka_spark.operators.job_bundle import JobBundle
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

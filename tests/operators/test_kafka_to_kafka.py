@@ -14,8 +14,8 @@ from airflow.sdk.bases.operator import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
-from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.operators import kafka_to_kafka
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record

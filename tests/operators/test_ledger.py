@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset, BaseHook
 
-from airflow_provider_kafka_spark.core.ledger import Coverage, coverage
-from airflow_provider_kafka_spark.core.ledger_entry import STATE_KEY, Delivery, TaskRun
-from airflow_provider_kafka_spark.core.ledger_pairs import pairs_of
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, coverage
+from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY, Delivery, TaskRun
+from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.operators.asset_events import COPIES

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.compact_result import whole_result
-from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.compact_result import whole_result
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from tests.airflow_fakes import TaskStateStore, task_context

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.run_identity import instance_id, owner_group
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.runs.run_identity import instance_id, owner_group
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import proof

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from airflow_provider_kafka_spark.core.audits.past_copy import parse_results
 from airflow_provider_kafka_spark.core.errors import AuditInputError
-from airflow_provider_kafka_spark.core.past_copy import parse_results
-from airflow_provider_kafka_spark.core.protocol import Transform
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
-from tests.core.test_past_copy import result
+from tests.core.audits.test_past_copy import result
 
 
 @dataclass

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.errors import PausedTooLongError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

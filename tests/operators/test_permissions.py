@@ -29,9 +29,9 @@ from airflow_provider_kafka_spark import operators, sensors
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.core.errors import JobReportMissingError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.protocol import JobReport
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook

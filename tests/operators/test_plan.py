@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.core.approved_plan import SealedPlan
+from airflow_provider_kafka_spark.core.copies.approved_plan import SealedPlan
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.protocol import Pace, PauseWhileLag
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.wire.protocol import Pace, PauseWhileLag
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.sealed_plan import checked_plan
 from airflow_provider_kafka_spark.state.seal import seal

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators import batch
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record

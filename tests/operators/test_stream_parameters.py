@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding
 from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.provenance import Provenance
+from airflow_provider_kafka_spark.core.offsets.provenance import Provenance
 from airflow_provider_kafka_spark.jobs import kafka_source
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core import record_search
+from airflow_provider_kafka_spark.core.topics import record_search
 from airflow_provider_kafka_spark.sensors.offsets import KafkaTimestampReachedSensor
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory

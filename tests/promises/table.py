@@ -51,7 +51,7 @@ OF_GUARANTEES = r"""
 A task is green only when the job's own report proves
   tests/operators/test_kafka_to_kafka.py::test_a_driver_that_dies_without_a_report
   tests/jobs/test_verdicts.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
-  tests/core/test_verification.py::test_refuses_a_report_that_does_not_match_the_plan
+  tests/core/copies/test_verification.py::test_refuses_a_report_that_does_not_match_the_plan
 The exact offsets are fixed on the worker before Spark starts
   tests/operators/test_kafka_to_kafka.py::test_plan_only_starts_nothing
   tests/jobs/test_batch.py::test_reads_exactly_the_ranges
@@ -266,7 +266,7 @@ Another order of topics or another spelling of the same moment is no difference
 
 # What a run is known by
 They are named after the deployment of Airflow, the DAG, the DAG run, the task and, where it is mapped, the item
-  tests/core/test_run_identity.py::test_each_part_makes_another_run
+  tests/core/runs/test_run_identity.py::test_each_part_makes_another_run
   quick: rule
 a random name, which the first copy stores in Airflow's variable `kafka_spark_deployment`
   tests/state/test_deployment.py::test_a_deployment_without_a_name_gets_a_random_one_that_stays
@@ -324,7 +324,7 @@ A stream continues from its checkpoint, in any case
 counts only while these stay the same
   tests/operators/test_bounded_copy.py::test_a_clear_with_another_transform_writes_all_by_it
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
-  tests/core/test_run_protocol.py::test_each_single_change_changes_the_key
+  tests/core/runs/test_run_protocol.py::test_each_single_change_changes_the_key
 or a `source_conn_id` that leads to another cluster, ends a retry with `DataLossError`
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
@@ -341,13 +341,13 @@ before the end of a plan, and the task is retried
   tests/state/test_run_state.py::test_nothing_counts_of_a_log_that_was_cut
 before the end of a plan, while its job runs
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
-  tests/core/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
+  tests/core/copies/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
 What was copied from the part that was cut stays in the target
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
 A target whose log is cut has lost what it had acknowledged
   tests/operators/test_cut_targets.py::test_what_a_target_has_lost_is_written_again
   tests/operators/test_cut_targets.py::test_a_target_that_is_cut_while_its_job_runs
-  tests/core/test_run_protocol.py::test_what_earlier_deliveries_mean
+  tests/core/runs/test_run_protocol.py::test_what_earlier_deliveries_mean
 The rest of a log that was cut is read too
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
   tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
@@ -493,7 +493,7 @@ A worker that is killed leaves it, and the next job of the same user on the same
 # Spark's options
 only refer to the file (`${file:<path>:<name>}`)
   tests/e2e/test_airflow.py::test_no_secret_where_it_does_not_belong
-  tests/core/handoff/test_secret_references.py::test_secrets_are_referred_to
+  tests/core/spark/test_secret_references.py::test_secrets_are_referred_to
 No other file can be referred to
   tests/clients/test_kafka_jvm.py::test_the_client_reads_what_options_refer_to
   quick: local
@@ -603,7 +603,7 @@ likewise, or a watcher has made it
 # What a connection and an option can do
 none can be a command, an option of a JVM, or a reference to a file
   tests/core/test_connection_values.py::test_a_value_is_refused_or_stays_one_value
-  tests/core/test_options.py::test_no_option_names_a_class_that_a_client_loads
+  tests/core/spark/test_options.py::test_no_option_names_a_class_that_a_client_loads
   quick: rule
 Such a file is opened once, without waiting, and must be a regular file of at most 1 MiB
   tests/clients/connection/test_files.py::test_a_file_that_is_not_good_is_named
@@ -620,7 +620,7 @@ The job refuses it, by name, if the parsed or the analysed form looks beyond the
   tests/jobs/test_expressions.py::test_a_registered_function_is_refused
   tests/jobs/test_expressions.py::test_an_expression_does_not_look_at_the_clock
 Length and depth are bounded before Spark starts
-  tests/core/test_expressions.py::test_an_expression_is_bounded_in_length_and_depth
+  tests/core/records/test_expressions.py::test_an_expression_is_bounded_in_length_and_depth
   quick: rule
 
 # What the coverage page can do
@@ -634,7 +634,7 @@ The page's policy permits its own scripts, and requests to its own host only
 
 # What an author must not do
 Logins in options are refused
-  tests/core/test_options.py::test_logins_belong_to_the_connection
+  tests/core/spark/test_options.py::test_logins_belong_to_the_connection
   quick: rule
 a `-D` option with the name of a secret in `spark.driver.extraJavaOptions` or `defaultJavaOptions` of `conf` is refused
   tests/hooks/test_spark_job.py::test_a_secret_among_the_drivers_java_options_is_refused
@@ -872,7 +872,7 @@ TargetRecreatedError
   tests/jobs/test_recreated_target.py::test_while_tasks_write
 TransactionEndedError
   tests/jobs/writer/test_sinks.py::test_a_sink
-  tests/core/handoff/test_task_failures.py::test_a_code_says_which_error_it_is
+  tests/core/wire/test_task_failures.py::test_a_code_says_which_error_it_is
 """
     ),
 )

@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from airflow_provider_kafka_spark.core.parameters import DELIVERIES, EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.checks import DELIVERIES, EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.operators.copy_task import NewTask
 

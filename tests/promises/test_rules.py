@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.protocol import JobReport, RangeReport
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, RangeReport
 from airflow_provider_kafka_spark.operators.proof import check_counts
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_kafka_spark.core.checks import DELIVERIES as NAMES_OF_DELIVERIES
 from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
-from airflow_provider_kafka_spark.core.parameters import DELIVERIES as NAMES_OF_DELIVERIES
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.submission import deployment
 from airflow_provider_kafka_spark.submission.deployment import Deployment

@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ConsumerGroupError,
     DataLossError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.sensors.offsets import (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.conditions.since import Position
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LARGEST_FILE,
     Batch,

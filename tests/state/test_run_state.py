@@ -14,15 +14,15 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.compact_result import short_entry
+from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE, EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.copies.plan import PLAN_VERSION, ReplayPlan, Target
+from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDelivery
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
-from airflow_provider_kafka_spark.core.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.parameters import AT_LEAST_ONCE, EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.plan import PLAN_VERSION, ReplayPlan, Target
-from airflow_provider_kafka_spark.core.planned_copy import EarlierDelivery
-from airflow_provider_kafka_spark.core.protocol import JobReport, Transform
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import (
     DeferredStream,
@@ -34,8 +34,8 @@ from airflow_provider_kafka_spark.state.run_state import (
 )
 from airflow_provider_kafka_spark.state.task_state import TaskState
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
+from tests.core.ledger.test_coverage import entry as ledger_entry
 from tests.core.refusals import refuses
-from tests.core.test_ledger import entry as ledger_entry
 from tests.dataclass_values import values_of
 
 STREAM_ID = "0123456789abcdef"

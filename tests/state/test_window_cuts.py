@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.state import window_cuts
 from airflow_provider_kafka_spark.state.window_cuts import WindowCuts
 from tests.airflow_fakes import Variables

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.handoff.file_names import RESERVED
-from airflow_provider_kafka_spark.core.protocol import JobRequest
+from airflow_provider_kafka_spark.core.spark.file_names import RESERVED
+from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.submission.job_files import (
     copy_private,
     job_script,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JarError, OptionError
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
-from airflow_provider_kafka_spark.core.handoff.java_properties import parse_properties
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.secrets import REDACTION
+from airflow_provider_kafka_spark.core.spark.java_properties import parse_properties
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.toolchain.connector import connector_jars

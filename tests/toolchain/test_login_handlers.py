@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.toolchain.login_handlers import fetched_handler, has_class
 

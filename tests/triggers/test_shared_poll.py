@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, CheckpointError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers import shared_poll

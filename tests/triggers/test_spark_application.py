@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.handoff.job_events import JobProgress
+from airflow_provider_kafka_spark.core.wire.job_events import JobProgress
 from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.triggers import spark_application
 from airflow_provider_kafka_spark.triggers.spark_application import SparkApplicationTrigger, open_watches

@@ -14,8 +14,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
-from airflow_provider_kafka_spark.core.ledger_entry import STATE_KEY
-from airflow_provider_kafka_spark.core.provenance import Provenance
+from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY
+from airflow_provider_kafka_spark.core.offsets.provenance import Provenance
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_provider_kafka_spark.core.handoff.job_credentials import JobCredentials
+from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import amask_secret, mask_secret
 
 from airflow_provider_kafka_spark.clients.connection.files import configure
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.connection_form import (
     CONN_TYPE,
     KAFKA_TYPES,

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.connection.listener_probe import ask_all, find_listener_fault
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.client_properties import parse_servers
 from airflow_provider_kafka_spark.core.connection.faults import (
     LOGIN,

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from airflow_provider_kafka_spark.clients.connection.login_file import read_login_file, read_login_folder
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import PemSource
 from airflow_provider_kafka_spark.core.connection.kerberos import (

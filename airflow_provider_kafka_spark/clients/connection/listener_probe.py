@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
 from airflow_provider_kafka_spark.core.connection.faults import (
     LOGIN,

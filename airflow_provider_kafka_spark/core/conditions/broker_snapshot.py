@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
 from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
 
 @dataclass(frozen=True, slots=True)

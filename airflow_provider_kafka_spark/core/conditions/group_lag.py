@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_kafka_spark.core.checks import check_group_id, flag, whole_number
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import PlanError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import check_group_id, flag, whole_number
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, by_topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.codec import decode, encode
+from airflow_provider_kafka_spark.core.checks import read_json
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
-from airflow_provider_kafka_spark.core.known_topics import TOPIC_ID, KnownTopics, offsets_in
-from airflow_provider_kafka_spark.core.offset_range import OffsetRanges, TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import read_json
-from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from airflow_provider_kafka_spark.core.topics.known_topics import TOPIC_ID, KnownTopics, offsets_in
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 
 _VERSION = 2
 #: How many runs, and how many ranges of them, are remembered at most; those of the newest run always are.

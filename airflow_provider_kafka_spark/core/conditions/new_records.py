@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, AtTimestamp, Earliest, RequestedOffset
-from airflow_provider_kafka_spark.core.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.checks import milliseconds, whole_number
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import (
     Position,
@@ -20,9 +19,10 @@ from airflow_provider_kafka_spark.core.conditions.since import (
 )
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.core.parameters import milliseconds, whole_number
-from airflow_provider_kafka_spark.core.resolve import MissingRange, first_left, raise_on_data_loss, resolve_start
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, AtTimestamp, Earliest, RequestedOffset
+from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.topics.resolve import MissingRange, first_left, raise_on_data_loss, resolve_start
 
 
 @dataclass(frozen=True, slots=True)

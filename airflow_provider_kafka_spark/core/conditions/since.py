@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
-from airflow_provider_kafka_spark.core.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.checks import check_group_id, read_json
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
-from airflow_provider_kafka_spark.core.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.parameters import check_group_id, read_json
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
 _GROUP_PREFIX = "group:"
 #: In the result of a task, and in the JSON form of offsets.

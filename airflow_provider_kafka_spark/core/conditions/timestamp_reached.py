@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import iso, parse_timestamp
+from airflow_provider_kafka_spark.core.checks import milliseconds
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.parameters import milliseconds
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.bounds import iso, parse_timestamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_kafka_spark.core.broker_state import Selection
+from airflow_provider_kafka_spark.core.checks import flag, is_read_committed
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
-from airflow_provider_kafka_spark.core.parameters import flag, is_read_committed
-from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 
 MISSING_TOPIC = ("fail", "wait")
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest
-from airflow_provider_kafka_spark.core.broker_state import Selection
-from airflow_provider_kafka_spark.core.codec import decode, encode
-from airflow_provider_kafka_spark.core.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
-from airflow_provider_kafka_spark.core.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics, offsets_in
-from airflow_provider_kafka_spark.core.ledger_entry import entries_in
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.ledger.entry import entries_in
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from airflow_provider_kafka_spark.core.topics.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics, offsets_in
+from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 
 STATE_VERSION = 1
 LATEST = "latest"

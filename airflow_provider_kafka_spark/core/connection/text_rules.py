@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from airflow_provider_kafka_spark.core.options import REFERENCE
+from airflow_provider_kafka_spark.core.spark.options import REFERENCE
 
 
 @dataclass(frozen=True, slots=True)

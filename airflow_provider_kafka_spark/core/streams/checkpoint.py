@@ -27,18 +27,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.codec import decode, decode_text, encode
-from airflow_provider_kafka_spark.core.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.errors import CheckpointError, ProtocolError
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.wire.codec import decode, decode_text, encode
 
 GENERATION_PREFIX = "generation-"
 #: The manifest, in the folder of each generation.
 MANIFEST_NAME = "stream.json"
 LOCK_NAME = "lock.json"
-#: Beside the generations: the number of the latest submission, see ``core.run_protocol.next_number``.
+#: Beside the generations: the number of the latest submission, see ``core.runs.run_protocol.next_number``.
 SUBMISSION_NAME = "submission.json"
 #: In the folder of a generation: a file for each of its newest batches says where the batch's records are.
 SEGMENTS_FOLDER, KEPT_SEGMENTS = "segments", 100

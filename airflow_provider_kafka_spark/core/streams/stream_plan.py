@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.bounds import AtTimestamp, Bound, Latest, iso
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.resolve import (
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.topics.bounds import AtTimestamp, Bound, Latest, iso
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.resolve import (
     MissingRange,
     ReadRules,
     ResolvedRanges,
@@ -25,9 +27,7 @@ from airflow_provider_kafka_spark.core.resolve import (
     raise_on_data_loss,
     resolve_window,
 )
-from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.starts import GroupStart, parse_any_start
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.errors import DeliveryError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, Pace, RangeReport, Transform
-from airflow_provider_kafka_spark.core.resolve import ReadRules
-from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
-from airflow_provider_kafka_spark.core.verification import (
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.verification import (
     faults_of_counts,
     faults_of_segments,
     raise_if_mismatched,
@@ -20,6 +14,12 @@ from airflow_provider_kafka_spark.core.verification import (
     result_of_plan,
     result_of_run,
 )
+from airflow_provider_kafka_spark.core.errors import DeliveryError
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+from airflow_provider_kafka_spark.core.wire.protocol import BatchReport, JobReport, Pace, RangeReport, Transform
 
 
 def check_stream(

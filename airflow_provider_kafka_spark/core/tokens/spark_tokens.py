@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.client_properties import parse_servers
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError
 

@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.log import redact
 
 from airflow_provider_kafka_spark.clients.connection.airflow_connection import aread_connection, read_connection
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 _DEEP = "[" * 100_000 + "]" * 100_000

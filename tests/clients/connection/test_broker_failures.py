@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.connection import broker_failures
 from airflow_provider_kafka_spark.clients.connection.broker_failures import BrokerFailures
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.connection.faults import SPEAKS_TLS, LoginFault
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from airflow_provider_kafka_spark.clients.connection.files import configure
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from tests.services.certificates import Certificate, CertificateAuthority

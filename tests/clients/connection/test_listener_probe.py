@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.clients.connection.listener_probe import find_listener_fault
-from airflow_provider_kafka_spark.core.client_config import KafkaClientConfig, translate
+from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig, translate
 from airflow_provider_kafka_spark.core.connection.faults import SPEAKS_NO_TLS, SPEAKS_TLS
 
 _PLAIN = {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "p", "security.protocol": "SASL_PLAINTEXT"}

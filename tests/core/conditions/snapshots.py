@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
 
 NOW = 1_795_176_000_000
 

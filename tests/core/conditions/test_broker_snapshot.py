@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, CheckpointError, UnknownTopicError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from tests.core.conditions.snapshots import snapshot, state
 
 ORDERS = TopicPartition("orders", 0)

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
 from airflow_provider_kafka_spark.core.errors import PlanError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from tests.core.conditions.snapshots import NOW, snapshot, state
 
 ORDERS_0 = TopicPartition("orders", 0)

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from airflow_provider_kafka_spark.core.broker_state import Selection
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
 from airflow_provider_kafka_spark.core.conditions.last_run import MAX_RANGES, MAX_RUNS, LastRun, first_of
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, ProtocolError
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 
 ORDERS = Selection(["orders"], None, None)
 

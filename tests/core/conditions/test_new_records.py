@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.errors import (
     PlanError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from tests.core.conditions.snapshots import NOW, snapshot, state
 from tests.core.refusals import refuses
 

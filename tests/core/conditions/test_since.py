@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.bounds import AtOffset, Bound, Earliest
 from airflow_provider_kafka_spark.core.conditions.since import (
     Since,
     SinceCheckpoint,
@@ -19,7 +18,8 @@ from airflow_provider_kafka_spark.core.conditions.since import (
     parse_since,
 )
 from airflow_provider_kafka_spark.core.errors import BoundError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest
 from tests.core.refusals import refuses
 
 NOON = 1_795_176_000_000

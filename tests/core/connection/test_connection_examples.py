@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.connection.connection_form import FIELDS, FormFields, extra_of_form
 
 _FOLDER = Path(__file__).parents[3] / "docs"

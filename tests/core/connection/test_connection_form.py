@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.connection.connection_form import FormFields, extra_of_form, with_field_names
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from tests.core.refusals import refuses

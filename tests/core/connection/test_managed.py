@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.client_config import translate
+from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 
 _MSK = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com:9098"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import CheckpointError
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     BEAT_SECONDS,
     LEASE_SECONDS,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.errors import DataLossError
-from airflow_provider_kafka_spark.core.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 from tests.core.streams.test_stream_plan import _checkpoint, _cluster, _resolve
 
 P = TopicPartition("o", 0)

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.bounds import Bound, parse_start
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
     CheckpointError,
@@ -15,10 +13,12 @@ from airflow_provider_kafka_spark.core.errors import (
     PlanError,
     UnknownTopicError,
 )
-from airflow_provider_kafka_spark.core.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.resolve import ReadRules
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
+from airflow_provider_kafka_spark.core.topics.bounds import Bound, parse_start
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 from tests.core.refusals import refuses
 
 _NOW = 1_795_168_800_000

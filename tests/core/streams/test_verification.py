@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import DeliveryError
-from airflow_provider_kafka_spark.core.fault import Fault
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.protocol import BatchReport, JobReport, RangeReport, Transform
-from airflow_provider_kafka_spark.core.resolve import ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import (
@@ -21,9 +17,13 @@ from airflow_provider_kafka_spark.core.streams.verification import (
     report_of_nothing,
     result_of_stream,
 )
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.wire.fault import Fault
+from airflow_provider_kafka_spark.core.wire.protocol import BatchReport, JobReport, RangeReport, Transform
+from tests.core.copies.test_verification import _KEEP_ALL, _MISSING, _counted
+from tests.core.copies.test_verification import _PLAN as _BATCH_PLAN
 from tests.core.refusals import refuses
-from tests.core.test_verification import _KEEP_ALL, _MISSING, _counted
-from tests.core.test_verification import _PLAN as _BATCH_PLAN
 
 _STREAM = "0123456789abcdef"
 _PLAN = replace(_BATCH_PLAN, ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:7:7"]))

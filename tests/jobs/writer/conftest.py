@@ -13,15 +13,15 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_kafka_spark.core.handoff.writer_messages import (
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece, cut
+from airflow_provider_kafka_spark.core.wire.writer_messages import (
     Owner,
     Slot,
     TaskFailure,
     WriterSettings,
     piece_text,
 )
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.pieces import Piece, cut
 from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_kafka_spark.core.errors import SourceDamagedError
-from airflow_provider_kafka_spark.core.handoff.writer_messages import PassedBatches, TaskReport
-from airflow_provider_kafka_spark.core.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.pieces import cut
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.pieces import cut
+from airflow_provider_kafka_spark.core.wire.writer_messages import PassedBatches, TaskReport
 from airflow_provider_kafka_spark.jobs.record_writer import missing_internals
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker

@@ -1,0 +1,463 @@
+"""The plan: the offsets that a run reads, the target, and warnings for the author. No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_provider_kafka_spark.core.copies.plan_cost import cost_warnings
+from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, TargetError
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans, tasks_of
+from airflow_provider_kafka_spark.core.records.topic_map import mapped
+from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
+from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics, recreated, standard_id
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.wire.codec import decode, encode
+
+PLAN_VERSION = 3
+_MAX_TABLE_ROWS = 40
+_HEADINGS = ("topic[partition]", "from", "until", "records at most")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where records go.
+
+    :param topic: one topic for all; None when ``topic_expr`` decides per row.
+    :param topic_expr: an SQL expression over the source columns.
+    :param topic_map: the target of each source topic.
+    :param preserve_partition: write to the partition number that the record came from.
+    :param allow_same_topic: permit writing into a topic that is being read.
+    :param dead_letters: where rejected records go, or None.
+    """
+
+    topic: str | None
+    topic_expr: str | None = None
+    preserve_partition: bool = False
+    allow_same_topic: bool = False
+    topic_map: Mapping[str, str] = field(default_factory=dict)
+    dead_letters: str | None = None
+
+    def __post_init__(self) -> None:
+        given = {"target_topic": self.topic, "target_topic_expr": self.topic_expr, "topic_map": self.topic_map or None}
+        got = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        if len(got) != 1:
+            raise TargetError(
+                "Give exactly one of target_topic='orders_copy', topic_map={'orders': 'orders_copy'} and "
+                f"target_topic_expr=\"concat(topic, '_copy')\"; got {shortened(got) or 'neither'}. (Without a target, "
+                "Spark would write the records back into their source topic.)"
+            )
+
+    def routes(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """For each target that is known, the source topics whose records go there.
+
+        >>> Target("copy").routes(["payments", "orders"])
+        {'copy': ['orders', 'payments']}
+
+        :raises TargetError: if ``topic_map`` has no target for one of them.
+        """
+        if self.topic_expr is not None:
+            return {}
+        names = sorted(set(topics))
+        routes: dict[str, list[str]] = {} if self.topic is None else {self.topic: names}
+        for source, name in mapped(names, self.topic_map).items() if self.topic is None else ():
+            routes.setdefault(name, []).append(source)
+        return routes if self.dead_letters is None else {**routes, self.dead_letters: names}
+
+    def __str__(self) -> str:
+        if self.topic_map:
+            text = shortened([f"{source} to {name}" for source, name in self.topic_map.items()])
+        else:
+            text = str(self.topic or self.topic_expr)
+        return text if self.dead_letters is None else f"{text}, rejected records to {self.dead_letters}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What a run will read, frozen. A retry of a task uses the plan of its first try, although ``latest`` has moved on.
+
+    :param ranges: what is read, sorted; empty ranges stand for partitions without requested records.
+    :param missing: requested offsets that the broker no longer has.
+    :param topic_ids: id of each source topic (KIP-516), if the broker returns it.
+    :param reached: how far the source's logs reached at planning time, at least.
+    :param partition_counts: number of partitions of each source topic at planning time.
+    :param target_ends: end offset of each target partition at planning time. Earlier records are not from this run.
+    :param target_ids: id of each target topic at planning time, if the broker returns it.
+    :param window: of timestamps, if the ranges were cut by one.
+    :param spark_partitions: number of Spark tasks that read.
+    :param warnings: what the author should know.
+    """
+
+    source_cluster_id: str
+    target_cluster_id: str
+    target: Target
+    ranges: OffsetRanges
+    missing: tuple[MissingRange, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    reached: LogEnds = field(default_factory=LogEnds)
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+    target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    target_ids: Mapping[str, str] = field(default_factory=dict)
+    window: TimeWindow | None = None
+    spark_partitions: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> KnownTopics:
+        """What its ranges are of."""
+        return KnownTopics(self.topic_ids, self.source_cluster_id)
+
+    def targets(self, target_ids: Mapping[str, str]) -> KnownTopics:
+        """What the ranges of the target are of.
+
+        :param target_ids: of a job's report; those of the plan if it has none.
+        """
+        ids = {name: standard_id(topic_id) for name, topic_id in (target_ids or self.target_ids).items()}
+        return KnownTopics(ids, self.target_cluster_id)
+
+    @property
+    def planned_records(self) -> int:
+        """An upper bound: compaction and transaction markers leave gaps that are no loss."""
+        return self.ranges.total
+
+    @property
+    def is_empty(self) -> bool:
+        return self.planned_records == 0
+
+    @property
+    def digest(self) -> str:
+        """Identifies what is read and where it goes, and nothing else: 16 hexadecimal digits."""
+        content = {
+            "ranges": self.ranges.without_empty().format(),
+            "source": self.source_cluster_id,
+            "topic_ids": dict(self.topic_ids),
+            "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr, *self._further()],
+        }
+        return _digest(content)
+
+    def _further(self) -> list[Any]:
+        mapped_topics = [sorted(self.target.topic_map.items())] if self.target.topic_map else []
+        return mapped_topics if self.target.dead_letters is None else [*mapped_topics, self.target.dead_letters]
+
+    @property
+    def target_topics(self) -> list[str]:
+        """Every target topic; empty if ``target_topic_expr`` decides."""
+        return sorted(self.target.routes(r.topic for r in self.ranges))
+
+    def fingerprint(self, transform: Mapping[str, Any]) -> dict[str, str]:
+        """What identifies the source, the transformation and the target: names, each with an id or a digest, as far as
+        known.
+
+        A record that was delivered before counts for a planned one only if all of these are equal.
+
+        :param transform: the expressions and options by which a record is changed.
+        """
+        topics = {f"the topic {name!r}": topic_id for name, topic_id in self.topic_ids.items() if topic_id}
+        return {**self.fingerprint_of_all(transform), **topics}
+
+    def fingerprint_of_all(self, transform: Mapping[str, Any]) -> dict[str, str]:
+        """The part of :meth:`fingerprint` that is of no single source topic."""
+        known = {
+            "the source cluster": self.source_cluster_id,
+            "the target cluster": self.target_cluster_id,
+            **fingerprint_of_transform(transform),
+        }
+        return {name: value for name, value in known.items() if value}
+
+    def losses(
+        self, cluster: ClusterState, rules: ReadRules, cuts: Mapping[TopicPartition, int]
+    ) -> tuple[MissingRange, ...]:
+        """What of this plan can no longer be read, since its topics hold other records at the same offsets now.
+
+        How much of it was delivered is not known, so the ranges are empty.
+
+        :param cuts: where logs were cut that reached further.
+        :raises DataLossError: if there is any, and it is not permitted.
+        """
+        of_topics, planned = self._changes_of_source(cluster), self.ranges.without_empty()
+        changes = {r: of_topics[r.topic] for r in planned if r.topic in of_topics} or {
+            r: f"the log of {r.topic_partition} was cut at {cut} by an unclean leader election"
+            for r in planned
+            if (cut := cuts.get(r.topic_partition)) is not None and cut < r.until_offset
+        }
+        if changes and rules.fail_on_data_loss:
+            raise DataLossError(
+                f"Since this plan was made, {shortened(sorted(set(changes.values())))}: the same offsets now hold "
+                "other records. Clear the task: it then makes a new plan, and copies all of it under a new run_id; "
+                f"what an earlier try has written stays in the target. {PERMIT_LOSS}"
+            )
+        return tuple(
+            MissingRange(
+                OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset),
+                f"{reason}; what an earlier try had not copied up to offset {r.until_offset} is gone",
+                self.topic_ids.get(r.topic, ""),
+            )
+            for r, reason in changes.items()
+        )
+
+    def after_job(self, cluster: ClusterState, rules: ReadRules, cuts: Mapping[TopicPartition, int]) -> ReplayPlan:
+        """This plan when its job has ended, with the missing ranges if loss is permitted.
+
+        :param cluster: the source after the job.
+        :param cuts: where logs were cut that reached further.
+        :raises DataLossError: if the job read other records than planned, as for :meth:`losses`.
+        """
+        # A topic that was deleted after the job had read it has no id to compare.
+        known = {name: topic_id for name, topic_id in self.topic_ids.items() if name in cluster.topics}
+        lost = replace(self, topic_ids=known).losses(cluster, rules, cuts)
+        return replace(self, missing=(*self.missing, *lost))
+
+    def _changes_of_source(self, cluster: ClusterState) -> dict[str, str]:
+        """The topics whose offsets hold other records than when this plan was made, each with the reason."""
+        if self.source_cluster_id and cluster.cluster_id and self.source_cluster_id != cluster.cluster_id:
+            reason = (
+                f"the connection {cluster.conn_id!r} leads to another cluster (id {self.source_cluster_id}, now "
+                f"{cluster.cluster_id})"
+            )
+            return dict.fromkeys(sorted({r.topic for r in self.ranges}), reason)
+        return recreated(self.topic_ids, {name: cluster.topic(name).topic_id for name in self.topic_ids})
+
+    def partitions_added(self, cluster: ClusterState) -> tuple[str, ...]:
+        """Descriptions of the partitions that were added after planning, which the plan does not cover."""
+        grown = {name: cluster.topic(name).count for name in self.partition_counts if name in cluster.topics}
+        return tuple(
+            f"{name}: partitions {self.partition_counts[name]} to {count - 1} were added after planning and are not "
+            "covered"
+            for name, count in sorted(grown.items())
+            if count > self.partition_counts[name]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; :meth:`from_dict` reads it back."""
+        return encode(self, PLAN_VERSION)
+
+    @classmethod
+    def from_dict(cls, value: object) -> ReplayPlan:
+        """:raises ProtocolError: if it is not a plan of this version."""
+        remedy = "Clear the task to make a new one."
+        return decode(cls, value, version=PLAN_VERSION, name="A stored plan", remedy=remedy)
+
+    def table(self) -> str:
+        """The plan as a person reads it in the task's log."""
+        rows = self._rows()
+        widths = [max(len(row[i]) for row in [_HEADINGS, *rows]) for i in range(4)]
+        lines = [_row(_HEADINGS, widths), _row(tuple("-" * width for width in widths), widths)]
+        lines += [_row(row, widths) for row in rows]
+        lines += [item(name, text) for name, text in self._items()]
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """The same for Airflow's pages."""
+        lines = [f"| {' | '.join(_HEADINGS)} |", "| --- | ---: | ---: | ---: |"]
+        # The name of a topic may begin and end with underscores.
+        lines += [f"| `{cells[0]}` | {' | '.join(cells[1:])} |" for cells in self._rows()]
+        lines += ["", *(markdown_item(name, text) for name, text in self._items())]
+        return "\n".join(lines)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [
+            (str(r.topic_partition), f"{r.from_offset:,}", f"{r.until_offset:,}", f"{r.size:,}") for r in self.ranges
+        ]
+        hidden = len(rows) - _MAX_TABLE_ROWS
+        if hidden > 0:
+            rest = sum(r.size for r in self.ranges[_MAX_TABLE_ROWS:])
+            rows = [*rows[:_MAX_TABLE_ROWS], (f"... {hidden:,} more", "", "", f"{rest:,}")]
+        rows.append(("total", "", f"{len(self.ranges):,} ranges", f"{self.planned_records:,}"))
+        return rows
+
+    def _items(self) -> list[tuple[str, str]]:
+        return [
+            ("Target", str(self.target)),
+            ("Spark tasks", f"{self.spark_partitions:,}"),
+            ("Digest of this plan", self.digest),
+            *(("Missing", text) for text in first_ten([f"{m.offset_range}: {m.reason}" for m in self.missing])),
+            *(("Warning", text) for text in first_ten(self.warnings)),
+        ]
+
+
+def fingerprint_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
+    """The part of :meth:`ReplayPlan.fingerprint` that does not depend on a plan.
+
+    >>> fingerprint_of_transform({"where": "offset > 3"})
+    {'where': '7065e0eb7ec334ea'}
+    """
+    # Of another topic that is mapped nothing was delivered before.
+    routes = {f"the target of {source!r}": name for source, name in transform.get("topic_map", {}).items()}
+    # Nor was a record with another id: an id that the map lacks is an error.
+    ids = {
+        f"schema id {old} of {side}": str(new)
+        for side, of_side in transform.get("schema_id_map", {}).items()
+        for old, new in of_side.items()
+    }
+    single = {name: value for name, value in transform.items() if name != "topic_map"}
+    if "schema_id_map" in single:
+        single["schema_id_map"] = sorted(single["schema_id_map"])
+    return {name: _digest(value) for name, value in {**single, **routes, **ids}.items()}
+
+
+def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The names of what differs. A name that one side does not have counts as equal.
+
+    >>> fingerprint_changes({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
+    ['where']
+    """
+    return [name for name, value in now.items() if before.get(name, value) != value]
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The names joined for a message, limited to five.
+
+    >>> shortened([f"t{i}" for i in range(7)])
+    't0, t1, t2, t3, t4 and 2 more'
+    """
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+
+
+def make_plan(
+    resolved: ResolvedRanges,
+    source: ClusterState,
+    target_cluster: ClusterState,
+    target: Target,
+    max_records_per_partition: int | None = None,
+    preserve_order: bool = True,
+) -> ReplayPlan:
+    """Put resolved ranges and the checked target together.
+
+    :param target_cluster: state of the target's cluster; it holds the targets that exist.
+    :raises TargetError: if the target does not exist, has too few partitions, or is a source.
+    """
+    names = sorted({r.topic for r in resolved.ranges})
+    counts = {name: source.topic(name).count for name in names}
+    if source.cluster_id == target_cluster.cluster_id and target.dead_letters in names:
+        raise TargetError(
+            f"dead_letter_topic must not be a topic that is read; {target.dead_letters!r} is. Choose another one, such "
+            f"as {target.dead_letters + '.DLT'!r}."
+        )
+    routes = target.routes(names)
+    target_warnings: list[str] = []
+    by_topic, read = resolved.ranges.by_topic(), frozenset(names)
+    for name, sources in routes.items():
+        own = {topic: by_topic[topic] for topic in sources}
+        target_warnings += check_target(name, target, own, source, target_cluster, read)
+    states = {name: state for name, state in target_cluster.topics.items() if name in routes}
+    ends = {
+        name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
+    }
+    tasks = _count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order)
+    sizes = {
+        "Kafka partitions": sum(1 for _ in resolved.ranges.without_empty().by_partition()),
+        "ranges": len(resolved.ranges),
+        "source topics": len(names),
+        "target topics": len(routes),
+        "Spark tasks": tasks,
+    }
+    return ReplayPlan(
+        source_cluster_id=source.cluster_id,
+        target_cluster_id=target_cluster.cluster_id,
+        target=target,
+        ranges=resolved.ranges,
+        missing=resolved.missing,
+        topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
+        reached=LogEnds.of(resolved.ranges.without_empty(), source),
+        partition_counts=counts,
+        target_ends=ends,
+        target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},
+        window=resolved.window,
+        spark_partitions=tasks,
+        warnings=(
+            *resolved.warnings,
+            *cost_warnings(sizes),
+            *first_ten(target_warnings, "more of its targets"),
+        ),
+    )
+
+
+def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
+    tasks = len(tasks_of(spans, preserve_order=preserve_order))
+    if tasks > MAX_PIECES:
+        raise PlanError(
+            f"The plan must have at most {MAX_PIECES:,} Spark tasks, each of which costs a transaction; it has "
+            f"{tasks:,}. Raise max_records_per_partition, or keep preserve_order=True, which makes one task for each "
+            "Kafka partition; of more Kafka partitions than that, plan some topics at a time."
+        )
+    return tasks
+
+
+def check_target(
+    name: str,
+    target: Target,
+    ranges: Mapping[str, OffsetRanges],
+    source: ClusterState,
+    target_cluster: ClusterState,
+    read: Collection[str],
+) -> list[str]:
+    """Check that a topic can take the records.
+
+    :param ranges: that go there, by their topic.
+    :param read: all topics that are read.
+
+    :return: warnings about what can still fail.
+    :raises TargetError: if it does not exist, has too few partitions for ``preserve_partition``, or is being read.
+    """
+    where = f"the cluster of connection {target_cluster.conn_id!r}"
+    state = target_cluster.topics.get(name)
+    if state is None:
+        raise TargetError(
+            f"The target topic {name!r} does not exist on {where}. Create it with the partitions and settings you "
+            "want; Spark would leave that to the broker's defaults, or time out after 60 s."
+        )
+    same_cluster = source.cluster_id == target_cluster.cluster_id
+    if same_cluster and name in read and not target.allow_same_topic:
+        raise TargetError(
+            f"The target topic {name!r} is also read: its records would be written back into it. Choose another "
+            "target_topic, or pass allow_same_topic=True if that is what you mean (the copy still ends, since its "
+            "ranges are fixed before it starts)."
+        )
+    if target.preserve_partition and name != target.dead_letters:
+        numbers = (r.partition for of_topic in ranges.values() for r in of_topic if not r.is_empty)
+        needed = max(numbers, default=-1) + 1
+        if needed > len(state.partitions):
+            raise TargetError(
+                f"preserve_partition=True needs at least {needed} partitions in the target topic {name!r} on {where}; "
+                f"it has {len(state.partitions)}. Spark would write part of the records and then time out. Add "
+                "partitions, or pass preserve_partition=False."
+            )
+    return _target_warnings(name, state.config, ranges, source)
+
+
+def _target_warnings(name: str, config: Mapping[str, str], read: Iterable[str], source: ClusterState) -> list[str]:
+    warnings = []
+    if "compact" in config.get("cleanup.policy", "delete"):
+        warnings.append(
+            f"The target topic {name!r} is compacted: it refuses records without a key, and keeps only the last "
+            "record of each key."
+        )
+    limit = int(config.get("max.message.bytes", 0))
+    for topic in sorted(read):
+        largest = int(source.topic(topic).config.get("max.message.bytes", 0))
+        if limit and largest > limit:
+            warnings.append(
+                f"The target topic {name!r} takes messages of at most {limit:,} bytes, and {topic!r} may hold some of "
+                f"{largest:,}; one of those would fail the job."
+            )
+    return warnings
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _row(cells: tuple[str, ...], widths: list[int]) -> str:
+    first, *numbers = (
+        cell.ljust(width) if i == 0 else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join([first, *numbers]).rstrip()

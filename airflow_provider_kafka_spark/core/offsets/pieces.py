@@ -1,0 +1,142 @@
+"""Spans and planned ranges -> the piece of the plan that each Spark task copies. No I/O.
+
+A piece has a name of its own, by which its transactions and its committed progress are found again: two pieces with one
+name would fence each other, and each would take the other's progress for its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_kafka_spark.core.errors import PlanError
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+
+#: Each Spark task costs a transaction, about a tenth of a second, and memory of the driver.
+MAX_PIECES = 10_000
+_NAME = re.compile(r"(.*)-(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """The part of one planned range that lies in a piece.
+
+    :param from_offset: the first offset.
+    :param until_offset: the end, exclusive.
+    :param index: of the planned range, among all that are not empty.
+    """
+
+    from_offset: int
+    until_offset: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one Spark task copies, in order: spans of one Kafka partition.
+
+    :param name: unique in a run.
+    :param spans: what the task reads.
+    :param parts: what it writes of that; what lies between them is read and dropped.
+    """
+
+    name: str
+    spans: tuple[OffsetRange, ...]
+    parts: tuple[PlannedPart, ...]
+
+    @property
+    def topic(self) -> str:
+        return self.spans[0].topic
+
+    @property
+    def partition(self) -> int:
+        return self.spans[0].partition
+
+    @property
+    def from_offset(self) -> int:
+        return self.spans[0].from_offset
+
+    @property
+    def until_offset(self) -> int:
+        return self.spans[-1].until_offset
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it writes at most."""
+        return sum(part.until_offset - part.from_offset for part in self.parts)
+
+    def describe(self) -> str:
+        """All that distinguishes it from another piece, as text."""
+        return json.dumps([self.name, *([part.from_offset, part.until_offset] for part in self.parts)])
+
+
+def cut(
+    ranges: Mapping[OffsetRange, int],
+    tasks: Iterable[Sequence[OffsetRange]],
+    topic_ids: Mapping[str, str],
+    *,
+    goes_on: bool = False,
+) -> tuple[Piece, ...]:
+    """The pieces of the given Spark tasks. The time is linear in the ranges, apart from sorting them.
+
+    :param ranges: disjoint and not empty, each with the index of the planned range that it lies in.
+    :param tasks: the spans that each Spark task reads, sorted; together they cover all ranges.
+    :param topic_ids: id of each source topic, as far as it is known: a topic that is recreated gives other names.
+    :param goes_on: of a stream, whose next batch goes on in each partition: names without offsets.
+    :raises PlanError: if two pieces have one name, or a range is not covered.
+    """
+    wanted = sorted(ranges)
+    following = 0
+    pieces = []
+    for spans in sorted(map(tuple, tasks)):
+        parts = []
+        for span in spans:
+            while following < len(wanted) and _begins_in(wanted[following], span):
+                r = wanted[following]
+                start, end = max(r.from_offset, span.from_offset), min(r.until_offset, span.until_offset)
+                parts.append(PlannedPart(start, end, ranges[r]))
+                if r.until_offset > span.until_offset:
+                    break
+                following += 1
+        pieces.append(Piece(_name(spans, topic_ids, goes_on=goes_on), spans, tuple(parts)))
+    covered = sum(piece.offsets for piece in pieces)
+    if covered != sum(r.size for r in wanted) or len({piece.name for piece in pieces}) < len(pieces):
+        raise PlanError(
+            f"Each planned offset must be in exactly one of the pieces, and each piece must have a name of its own; "
+            f"{len(pieces):,} pieces hold {covered:,} of {sum(r.size for r in wanted):,} offsets under "
+            f"{len({piece.name for piece in pieces}):,} names. Nothing was written. This is a fault of this package; "
+            "please report it with the plan."
+        )
+    return tuple(pieces)
+
+
+def _begins_in(r: OffsetRange, span: OffsetRange) -> bool:
+    """Whether some of a range, of which nothing lies before the span, lies in it."""
+    return r.topic_partition == span.topic_partition and r.from_offset < span.until_offset
+
+
+def partition_name(partition: TopicPartition, topic_ids: Mapping[str, str]) -> str:
+    """What the names of a partition's pieces begin with, and the whole name in a stream.
+
+    :param topic_ids: id of each topic, as far as it is known.
+    """
+    topic = partition.topic
+    named = f"{topic}-{topic_ids[topic]}" if topic in topic_ids else topic
+    return f"{named}-{partition.partition}"
+
+
+def split_name(name: str) -> tuple[str, int, int] | None:
+    """The :func:`partition_name`, the first offset and the end of a piece; None if a name has no offsets.
+
+    >>> split_name("orders-eu-0-100-200")
+    ('orders-eu-0', 100, 200)
+    """
+    found = _NAME.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]), int(found[3]))
+
+
+def _name(spans: Sequence[OffsetRange], topic_ids: Mapping[str, str], *, goes_on: bool) -> str:
+    name = partition_name(spans[0].topic_partition, topic_ids)
+    return name if goes_on else f"{name}-{spans[0].from_offset}-{spans[-1].until_offset}"

@@ -1,7 +1,0 @@
-"""The versioned JSON that the Airflow worker and the Spark driver exchange: one request, and one report in return."""
-
-from __future__ import annotations
-
-from airflow_provider_kafka_spark.core.protocol.report import *
-from airflow_provider_kafka_spark.core.protocol.request import *
-from airflow_provider_kafka_spark.core.protocol.version import *

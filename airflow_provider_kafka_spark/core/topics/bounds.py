@@ -1,0 +1,304 @@
+"""Requested bounds: where a copy starts and ends, before a broker resolves them. No I/O, no clock.
+
+A requested offset is one of :class:`Earliest`, :class:`Latest`, :class:`AtOffset` and :class:`AtTimestamp`;
+``core.topics.resolve`` turns each into an offset. Spark's numbers for the words, -2 and -1, are accepted in offsets
+JSON only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from airflow_provider_kafka_spark.core.checks import read_json
+from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, by_topic
+
+#: A smaller number, read as milliseconds since 1970, lies before 1973-03-03 and is most likely in seconds.
+SMALLEST_EPOCH_MS = 10**11
+#: Beyond this (the year 5138) it is most likely microseconds.
+_LARGEST_EPOCH_MS = 10**14
+
+_EPOCH_TEXT = re.compile(r"-?[0-9]{1,30}")
+
+#: Beside the partitions of a topic.
+_TOPIC_ID = "topic_id"
+
+Side = Literal["start", "end", "stream start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The oldest record that is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of the log at planning time; under ``read_committed`` the last stable offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    """Exactly this offset."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamp:
+    """The first offset whose timestamp is at or after ``epoch_ms``, as Kafka's ListOffsets has it."""
+
+    epoch_ms: int
+
+
+RequestedOffset = Earliest | Latest | AtOffset | AtTimestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One requested offset for all partitions, or one for each.
+
+    :param default: what holds for every partition that is not named.
+    :param by_partition: requested offsets of single partitions; without a default, every selected partition must be
+        named.
+    :param topic_ids: of the topics that the offsets are of, as far as they are said.
+    """
+
+    default: RequestedOffset | None
+    by_partition: Mapping[TopicPartition, RequestedOffset]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def everywhere(cls, requested: RequestedOffset) -> Bound:
+        return cls(requested, {})
+
+    def requested_for(self, topic_partition: TopicPartition) -> RequestedOffset:
+        """:raises BoundError: if there is no default and the partition is not named."""
+        requested = self.by_partition.get(topic_partition, self.default)
+        if requested is None:
+            raise BoundError(
+                f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} "
+                f"is missing (named: {', '.join(map(str, sorted(self.by_partition)))}). Add it, with -2 for its "
+                "earliest or -1 for its latest offset."
+            )
+        return requested
+
+    def to_json(self) -> str | int | dict[str, dict[str, Any]]:
+        """One form for each meaning, as plain JSON; :func:`parse_start` reads it back.
+
+        >>> parse_start("2026-11-20T11:00:00+01:00", "starting_offsets").to_json()
+        1795168800000
+        >>> parse_bound('{"orders": {"1": -2, "0": 23}}', "start").to_json()
+        {'orders': {'0': 23, '1': -2}}
+        """
+        if isinstance(self.default, AtTimestamp):
+            return self.default.epoch_ms
+        if self.default is not None:
+            return "latest" if isinstance(self.default, Latest) else "earliest"
+        offsets = by_topic({p: _number_of(bound) for p, bound in self.by_partition.items()})
+        ids = {name: {_TOPIC_ID: topic_id} for name, topic_id in self.topic_ids.items()}
+        return {name: {**of_topic, **ids.get(name, {})} for name, of_topic in offsets.items()}
+
+
+def parse_start(value: object, name: str) -> Bound:
+    """Read where a stream starts: ``"earliest"``, ``"latest"``, Spark's offsets, or a moment.
+
+    >>> parse_start("2026-11-20T10:00:00Z", "starting_offsets").default
+    AtTimestamp(epoch_ms=1795168800000)
+
+    :param value: as :func:`parse_bound` takes it, where ``"latest"`` and -1 are allowed too, or as
+        :func:`parse_timestamp` does.
+    :param name: what the message should call it.
+    :raises BoundError: if it is none of them.
+    """
+    text = value.strip() if isinstance(value, str) else None
+    if text is not None and text.lower() == "latest":
+        return Bound.everywhere(Latest())
+    if isinstance(value, (Mapping, Bound)) or (text is not None and (text.lower() == "earliest" or text[:1] == "{")):
+        return parse_bound(value, "stream start", name)
+    try:
+        return Bound.everywhere(AtTimestamp(parse_timestamp(value, name)))
+    except BoundError as error:
+        raise BoundError(
+            f"{name} must be 'earliest', 'latest', offsets such as {{'orders': {{'0': 23}}}}, or a moment such as "
+            f"'2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
+        ) from error
+
+
+def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
+    """Read ``starting_offsets`` or ``ending_offsets``: Spark's words, or Spark's offsets by topic and partition.
+
+    >>> parse_bound("earliest", "start").default
+    Earliest()
+    >>> parse_bound({"orders": {"0": 23, "1": -2}}, "start").requested_for(TopicPartition("orders", 0))
+    AtOffset(offset=23)
+
+    :param value: ``"earliest"``, ``"latest"``, ``{"orders": {"0": 23}}``, or that as JSON text. A topic may have a
+        ``topic_id`` beside its partitions, as a sensor returns it.
+    :param side: which end of the range it is; a batch cannot start at the latest offset or end at the earliest, a
+        stream can start anywhere.
+    :param name: what the message should call it, where it is neither ``starting_offsets`` nor ``ending_offsets``.
+    :raises BoundError: if it is anything else, names an offset that is no integer, or a key twice.
+    """
+    name = name or ("ending_offsets" if side == "end" else "starting_offsets")
+    allowed = "'latest'" if side == "end" else "'earliest'"
+    if isinstance(value, Bound):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("earliest", "latest"):
+        word = value.strip().lower()
+        if word == "latest" and side == "start":
+            raise BoundError(
+                f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and "
+                "Spark refuses it. Use 'earliest', offsets, or starting_timestamp."
+            )
+        if word == "earliest" and side == "end":
+            raise BoundError(f"{name}='earliest' would copy nothing. Use 'latest', offsets, or ending_timestamp.")
+        return Bound.everywhere(Earliest() if word == "earliest" else Latest())
+    if isinstance(value, str):
+        try:
+            value = read_json(value, name)
+        except (ValueError, RecursionError) as error:
+            raise BoundError(
+                f'{name} must be {allowed} or offsets such as \'{{"orders": {{"0": 23}}}}\'; got {value!r}, which is '
+                f"not JSON: {error}."
+            ) from error
+    if not isinstance(value, Mapping) or not value:
+        raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
+    by_partition: dict[TopicPartition, RequestedOffset] = {}
+    ids: dict[str, str] = {}
+    for topic, partitions in value.items():
+        if not isinstance(partitions, Mapping):
+            raise BoundError(
+                f"{name} must map each topic to offsets by partition, such as {{'orders': {{'0': 23}}}}; "
+                f"got {partitions!r} for topic {topic!r}."
+            )
+        for partition, offset in partitions.items():
+            if partition == _TOPIC_ID and isinstance(offset, str):
+                ids[topic] = offset
+                continue
+            topic_partition = TopicPartition(topic, _parse_partition(partition, name, topic))
+            if topic_partition in by_partition:
+                raise BoundError(f"{name} names {topic_partition} twice. Name each partition once.")
+            by_partition[topic_partition] = _parse_offset(offset, side, name, topic_partition)
+    return Bound(None, by_partition, ids)
+
+
+def parse_timestamp(value: object, name: str) -> int:
+    """Read a moment as milliseconds since 1970-01-01 UTC.
+
+    >>> parse_timestamp("2026-11-20T10:00:00+01:00", "starting_timestamp")
+    1795165200000
+
+    :param value: an aware ``datetime``, ISO 8601 text with an offset or ``Z``, or epoch milliseconds as a number or
+        text.
+    :param name: what the message should call it.
+    :raises BoundError: if it is naive (no time zone), no moment, or a number that is not in milliseconds.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        # str.isdigit() would take '²', and int() refuses thousands of digits.
+        if _EPOCH_TEXT.fullmatch(text):
+            value = int(text)
+        else:
+            try:
+                # Python 3.10 does not read the Z.
+                value = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
+            except ValueError as error:
+                raise BoundError(
+                    f"{name} must be ISO 8601 with a time zone, such as '2026-11-20T10:00:00Z', an aware datetime, or "
+                    f"epoch milliseconds; got {text!r}. If it came from a template, the run may have no data "
+                    "interval: see CronDataIntervalTimetable."
+                ) from error
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise BoundError(
+                f"{name} must have a time zone, such as '2026-11-20T10:00:00Z'; got the naive {value.isoformat()!r}, "
+                "which could mean any of 26 hours. Add 'Z' for UTC or an offset such as '+01:00'."
+            )
+        # Integer arithmetic: a float of epoch seconds loses milliseconds.
+        delta = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        epoch_ms = (delta.days * 86_400 + delta.seconds) * 1_000 + delta.microseconds // 1_000
+        if not 0 <= epoch_ms <= _LARGEST_EPOCH_MS:
+            # To Kafka -1 and -2 mean "latest" and "earliest".
+            raise BoundError(f"{name} must lie between 1970 and 5138; got {value.isoformat()!r}.")
+        return epoch_ms
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BoundError(
+            f"{name} must be an aware datetime, ISO 8601 text with a time zone, or epoch milliseconds; got {value!r} "
+            f"of type {type(value).__name__}."
+        )
+    if not SMALLEST_EPOCH_MS <= value <= _LARGEST_EPOCH_MS:
+        unit = "seconds; multiply by 1000" if value < SMALLEST_EPOCH_MS else "microseconds; divide by 1000"
+        raise BoundError(
+            f"{name} must be in milliseconds since 1970, such as 1795165200000; got {value!r}: is it in {unit}?"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """A half-open window of record timestamps, in ms since 1970 UTC; either end may be open.
+
+    :raises BoundError: if it is reversed or of zero width.
+    """
+
+    start_ms: int | None
+    end_ms: int | None
+
+    def __post_init__(self) -> None:
+        if self.start_ms is None or self.end_ms is None or self.start_ms < self.end_ms:
+            return
+        if self.start_ms == self.end_ms:
+            raise BoundError(
+                "The window from starting_timestamp to ending_timestamp has zero width: both are "
+                f"{iso(self.start_ms)}. In Airflow 3 a cron string such as '@hourly' gives runs whose data interval "
+                "is a single moment. Schedule the DAG with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), or "
+                "with CronTriggerTimetable(..., interval=timedelta(hours=1)), whose runs have a real data interval."
+            )
+        raise BoundError(
+            f"The window must not be reversed: starting_timestamp {iso(self.start_ms)} lies after ending_timestamp "
+            f"{iso(self.end_ms)}."
+        )
+
+    def has(self, epoch_ms: int) -> bool:
+        """Whether a time lies in it."""
+        return (self.start_ms is None or self.start_ms <= epoch_ms) and (self.end_ms is None or epoch_ms < self.end_ms)
+
+
+def iso(epoch_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds, for messages and logs."""
+    moment = datetime.fromtimestamp(epoch_ms // 1_000, tz=timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1_000:03d}Z"
+
+
+def _number_of(bound: RequestedOffset) -> int:
+    if isinstance(bound, AtOffset):
+        return bound.offset
+    return -1 if isinstance(bound, Latest) else -2
+
+
+def _parse_partition(value: object, name: str, topic: object) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise BoundError(f"{name} must name partitions by number, such as '0'; got {value!r} for topic {topic!r}.")
+
+
+def _parse_offset(value: object, side: Side, name: str, where: TopicPartition) -> RequestedOffset:
+    sentinels: dict[int, RequestedOffset] = {} if side == "end" else {-2: Earliest()}
+    if side != "start":
+        sentinels[-1] = Latest()
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value >= 0:
+            return AtOffset(value)
+        if value in sentinels:
+            return sentinels[value]
+    word = "-1 for the latest" if side == "end" else "-2 for the earliest"
+    raise BoundError(
+        f"{name} must give an integer offset >= 0, or {word}, for {where}; got {value!r} of type "
+        f"{type(value).__name__}. Spark would read null as 0."
+    )

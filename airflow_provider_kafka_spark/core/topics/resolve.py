@@ -1,0 +1,405 @@
+"""Requested bounds and the state of the cluster -> exact offsets, and the missing ranges. No I/O.
+
+The worker resolves them once, before Spark starts. Spark alone resolves ``latest`` per task and again for each action,
+and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``, ``KafkaOffsetReaderAdmin``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, OpenTransactionError, PlanError
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.topics.bounds import (
+    AtOffset,
+    AtTimestamp,
+    Bound,
+    Earliest,
+    Latest,
+    RequestedOffset,
+    TimeWindow,
+    iso,
+)
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+
+PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
+#: Producers' clocks and sending times differ by this much, in ms.
+_OUT_OF_ORDER_MS = 1_000
+#: Of sampled records: at least so many outside of the window, and so many times those inside, are an error.
+_FEWEST_OUTSIDE, _FAR_MORE = 20, 10
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class MissingRange:
+    """Requested offsets that the broker no longer has.
+
+    :param reason: why, in words.
+    :param topic_id: of the topic that had them, if it is not the one that is there now.
+    """
+
+    offset_range: OffsetRange
+    reason: str
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRanges:
+    """The ranges to read, the missing ranges, warnings for the author, and the window that the ranges were cut by."""
+
+    ranges: OffsetRanges
+    missing: tuple[MissingRange, ...] = ()
+    warnings: tuple[str, ...] = ()
+    window: TimeWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRules:
+    """How to read.
+
+    :param read_committed: end at the last stable offset and leave out aborted records.
+    :param fail_on_data_loss: aged-out offsets are an error.
+    """
+
+    read_committed: bool = True
+    fail_on_data_loss: bool = True
+
+    def end_of(self, state: PartitionState) -> int:
+        # The two are fetched one after the other, so on a live topic the last stable offset may exceed the high
+        # watermark.
+        return min(state.last_stable, state.high_watermark) if self.read_committed else state.high_watermark
+
+
+def check_samples(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> None:
+    """:param samples: as of :func:`older_than_window`.
+    :raises PlanError: if far more of the planned records are outside of the window than inside.
+    """
+    times = [ms for of_partition in samples.values() for ms in of_partition]
+    outside = [ms for ms in times if not window.has(ms)]
+    if len(outside) >= max(_FEWEST_OUTSIDE, _FAR_MORE * (len(times) - len(outside))):
+        raise PlanError(
+            f"Most records of a window must have their time in it; of {len(times):,} that were read out of the planned "
+            f"offsets, {len(outside):,} have not, such as one of {iso(min(outside))}. Nothing was written. "
+            "exact_window=False copies them all, so that consecutive windows still take every record once; "
+            "exact_window=True leaves out those outside of the window; starting_offsets and ending_offsets cut a log "
+            "without order."
+        )
+
+
+def older_than_window(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> list[str]:
+    """A warning if planned offsets hold records from before the window: timestamps are out of order there.
+
+    :param samples: timestamps, in ms, of some planned records of each partition.
+    """
+    start = window.start_ms or 0
+    oldest = {p: min(times) for p, times in sorted(samples.items()) if times}
+    early = {p: ms for p, ms in oldest.items() if ms < start - _OUT_OF_ORDER_MS}
+    if not early:
+        return []
+    partition, ms = min(early.items(), key=lambda item: item[1])
+    return [
+        (
+            f"The planned offsets of {len(early):,} of the partitions have records from before the window, such as "
+            f"one of {iso(ms)} in {partition}, since timestamps are out of order there. All of them are copied; "
+            "exact_window=True leaves out records from outside of the window."
+        )
+    ]
+
+
+def resolve_window(
+    selection: Selection, starting: Bound, ending: Bound, cluster: ClusterState, rules: ReadRules
+) -> ResolvedRanges:
+    """One range for every selected partition; a partition without requested records gets an empty one.
+
+    :raises BoundError: if an end lies in the future, or a partition has no bound or an unknown one has.
+    :raises UnknownTopicError: if a topic or partition does not exist.
+    :raises DataLossError: if requested records have aged out and ``rules.fail_on_data_loss`` is set.
+    :raises PlanError: if an offset lies beyond the log.
+    """
+    partitions = selection.partitions(cluster)
+    for name, bound in (("starting_offsets", starting), ("ending_offsets", ending)):
+        _raise_if_unselected(bound, name, partitions)
+        _raise_if_of_others(bound, name, cluster)
+    ranges: list[OffsetRange] = []
+    missing: list[MissingRange] = []
+    warnings: list[str] = []
+    open_ended: list[TopicPartition] = []
+    to_latest: dict[TopicPartition, PartitionState] = {}
+    unproven: list[TopicPartition] = []
+    for partition in partitions:
+        state = cluster.partition(partition)
+        end = _resolve_end(ending.requested_for(partition), partition, state, cluster, rules)
+        start, lost = resolve_start(starting.requested_for(partition), partition, state, cluster, rules, end)
+        if start > end:
+            raise BoundError(
+                f"The start must not lie after the end; {partition} would start at {start} and end at {end}. Correct "
+                "the offsets of this partition."
+            )
+        missing += lost
+        ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
+        requested_start = starting.requested_for(partition)
+        if (
+            isinstance(requested_start, AtTimestamp)
+            and not lost
+            and not _is_whole_from(requested_start, partition, cluster)
+        ):
+            unproven.append(partition)
+        requested_end = ending.requested_for(partition)
+        if isinstance(requested_end, Latest):
+            to_latest[partition] = state
+        if (
+            isinstance(requested_end, AtTimestamp)
+            and start < end
+            and cluster.first_at[(partition, requested_end.epoch_ms)] is None
+        ):
+            open_ended.append(partition)
+    warnings += open_transactions(to_latest, rules)
+    if unproven:
+        warnings.append(
+            f"No record from before the window's start is left in {_shortened(tuple(unproven), str)}. The topic's "
+            "retention explains that, if nothing was written there for so long; records of the window that were "
+            "deleted (DeleteRecords) would look the same."
+        )
+    if open_ended:
+        warnings.append(
+            f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the "
+            "window is cut at the end of the log there: late records of this window that arrive from now on will be "
+            "in the next one."
+        )
+    warnings += _ahead(partitions, cluster)
+    return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
+
+
+def _ahead(partitions: Collection[TopicPartition], cluster: ClusterState) -> list[str]:
+    """A warning of records from the future, which bound no window."""
+    found = tuple((p, *cluster.ahead[p]) for p in partitions if p in cluster.ahead)
+    if not found:
+        return []
+    shown = _shortened(found, lambda record: f"{record[0]}@{record[1]:,} ({_moment(record[2])})")
+    return [
+        (
+            f"Records have times in the future, such as from a producer that writes microseconds: {shown}. A time "
+            "that is not credible bounds no window; such a record is copied with those beside it."
+        )
+    ]
+
+
+def _moment(epoch_ms: int) -> str:
+    # The largest that Python's datetime has is in the year 9999.
+    return iso(epoch_ms) if epoch_ms < 253_402_300_800_000 else f"{epoch_ms:,} ms"
+
+
+def resolve_replay(
+    wanted: OffsetRanges, cluster: ClusterState, rules: ReadRules, known: KnownTopics | None = None
+) -> ResolvedRanges:
+    """Exactly the given ranges, checked against the log.
+
+    :param known: what they are of: nothing of a range is left if its topic is another one now.
+    :raises UnknownTopicError: if a topic or partition does not exist.
+    :raises DataLossError: if part of a range is gone and ``rules.fail_on_data_loss`` is set.
+    :raises PlanError: if a range lies beyond the log.
+    """
+    known, topics = known or KnownTopics(), {r.topic for r in wanted}
+    changes = known.changes(topics, cluster)
+    kept: list[OffsetRange] = []
+    missing: list[MissingRange] = []
+    for r in wanted:
+        if r.topic in changes:
+            missing.append(MissingRange(r, changes[r.topic], known.topic_ids.get(r.topic, "")))
+            continue
+        state = cluster.partition(r.topic_partition)
+        check_end(r.until_offset, r.topic_partition, state, rules)
+        start, lost = first_left(r.topic_partition, r.from_offset, state, r.until_offset)
+        missing += lost
+        kept.append(OffsetRange(r.topic, r.partition, start, r.until_offset))
+    warnings = tuple(known.unchecked(topics, cluster))
+    # Two ranges that have aged out completely may become the same empty range.
+    return ResolvedRanges(OffsetRanges(set(kept)), raise_on_data_loss(missing, rules), warnings)
+
+
+def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
+    """The timestamps in ms to query. They include 0, for the first record that is left, if there are any."""
+    all_requested = [requested for bound in bounds for requested in (bound.default, *bound.by_partition.values())]
+    asked = {requested.epoch_ms for requested in all_requested if isinstance(requested, AtTimestamp)}
+    return tuple(sorted(asked | {0})) if asked else ()
+
+
+def check_window(window: TimeWindow, now_ms: int) -> None:
+    """:raises BoundError: if the window starts or ends in the future: not all of its records have arrived, and a
+    successful task would claim that they have.
+    """
+    if window.start_ms is not None and window.start_ms > now_ms:
+        raise BoundError(
+            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. "
+            "A number is read as milliseconds since 1970."
+        )
+    if window.end_ms is not None and window.end_ms > now_ms:
+        raise BoundError(
+            "ending_timestamp must not lie in the future, or records that arrive until then would be left out of a "
+            f"finished copy; got {iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as "
+            "a schedule with a data interval does, or leave ending_timestamp out to copy what is there."
+        )
+
+
+def resolve_start(
+    requested: RequestedOffset,
+    partition: TopicPartition,
+    state: PartitionState,
+    cluster: ClusterState,
+    rules: ReadRules,
+    end: int,
+) -> tuple[int, list[MissingRange]]:
+    if isinstance(requested, Earliest):
+        return first_left(partition, state.log_start if end >= state.log_start else 0, state, end)
+    if isinstance(requested, AtOffset):
+        if requested.offset > rules.end_of(state):
+            check_end(requested.offset, partition, state, rules)
+        return first_left(partition, requested.offset, state, end)
+    if isinstance(requested, AtTimestamp):
+        cut = cluster.cuts.get((partition, requested.epoch_ms))
+        if cut is not None and cut < state.log_start:
+            return first_left(partition, cut, state, end)
+        first = cluster.first_at[(partition, requested.epoch_ms)] if cut is None else cut
+        start = end if first is None else min(first, end)
+        if _is_whole_from(requested, partition, cluster) or _is_explained_by_retention(requested, partition, cluster):
+            return start, []
+        # How much is gone is unknown, so the missing range is empty.
+        where = OffsetRange(partition.topic, partition.partition, start, start)
+        return start, [
+            MissingRange(
+                where,
+                f"may have aged out or been deleted: the log now starts at {state.log_start}, and no record before "
+                f"{iso(requested.epoch_ms)} is left to show that the window is whole",
+            )
+        ]
+    return end, []
+
+
+def first_left(p: TopicPartition, offset: int, state: PartitionState, end: int) -> tuple[int, list[MissingRange]]:
+    """The first offset from ``offset`` on that has not aged out, at most ``end``; and what has aged out before it."""
+    start = max(offset, min(state.log_start, end))
+    if start == offset:
+        return start, []
+    gone = OffsetRange(p.topic, p.partition, offset, start)
+    return start, [MissingRange(gone, f"aged out: the log now starts at {state.log_start}")]
+
+
+def _is_whole_from(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
+    """Whether the log proves that no record since a time was deleted.
+
+    Deletion starts at the oldest record, so a remaining record from before that time is the proof.
+    """
+    if cluster.partition(partition).log_start == 0:
+        return True
+    first, first_left = cluster.first_at[(partition, start.epoch_ms)], cluster.first_at.get((partition, 0))
+    return first_left is not None and (first is None or first_left < first)
+
+
+def _is_explained_by_retention(start: AtTimestamp, partition: TopicPartition, cluster: ClusterState) -> bool:
+    """Whether retention may have deleted the records before a time, and has kept all records since.
+
+    It keeps records younger than ``retention.ms`` if no size limits the log. If it is switched off (-1), the records
+    were deleted in another way.
+    """
+    config = cluster.topic(partition.topic).config
+    retention = config.get("retention.ms", "")
+    if config.get("retention.bytes") != "-1" or not retention.isdecimal():
+        return False
+    return int(retention) >= cluster.now_ms - start.epoch_ms
+
+
+def _resolve_end(
+    requested: RequestedOffset,
+    partition: TopicPartition,
+    state: PartitionState,
+    cluster: ClusterState,
+    rules: ReadRules,
+) -> int:
+    if isinstance(requested, Latest):
+        return rules.end_of(state)
+    if isinstance(requested, AtOffset):
+        check_end(requested.offset, partition, state, rules)
+        return requested.offset
+    if isinstance(requested, AtTimestamp):
+        cut = cluster.cuts.get((partition, requested.epoch_ms))
+        first = cluster.first_at[(partition, requested.epoch_ms)] if cut is None else cut
+        end = state.high_watermark if first is None else first
+        if rules.read_committed and end > state.last_stable:
+            raise _beyond_last_stable(end, partition, state)
+        return end
+    raise BoundError(f"A bounded copy cannot end at the earliest offset; got {requested!r} for {partition}.")
+
+
+def check_end(end: int, partition: TopicPartition, state: PartitionState, rules: ReadRules) -> None:
+    """:raises PlanError: if an end lies beyond the log.
+    :raises OpenTransactionError: if it lies in an open transaction.
+    """
+    if end > state.high_watermark:
+        raise PlanError(
+            f"An offset of a bounded copy must not lie beyond the log; got {end} for {partition}, which ends at "
+            f"{state.high_watermark}. Correct the offset. If the log was longer before, the topic was deleted and "
+            "recreated."
+        )
+    if end > rules.end_of(state):
+        raise _beyond_last_stable(end, partition, state)
+
+
+def _beyond_last_stable(end: int, partition: TopicPartition, state: PartitionState) -> OpenTransactionError:
+    return OpenTransactionError(
+        f"The copy of {partition} should reach offset {end}, and an open transaction hides everything from "
+        f"{state.last_stable} on (the last stable offset; the log ends at {state.high_watermark}). Wait until the "
+        "transaction ends, end the copy before it, or pass isolation_level='read_uncommitted', which also copies "
+        "aborted records."
+    )
+
+
+def open_transactions(states: Mapping[TopicPartition, PartitionState], rules: ReadRules) -> list[str]:
+    """A warning if transactions hide the end of logs."""
+    hidden = {p: count for p, state in states.items() if (count := state.high_watermark - rules.end_of(state))}
+    if len(hidden) > 1:
+        shown = first_ten([f"{p} ({count:,} after {states[p].last_stable})" for p, count in hidden.items()])
+        return [
+            f"Open transactions hide the last offsets of {len(hidden):,} partitions; the copy ends at the last stable "
+            f"offset there: {', '.join(shown)}."
+        ]
+    return [
+        f"{p}: an open transaction hides the last {count:,} offsets; the copy ends at the last stable offset "
+        f"{states[p].last_stable}."
+        for p, count in hidden.items()
+    ]
+
+
+def _raise_if_unselected(bound: Bound, name: str, partitions: tuple[TopicPartition, ...]) -> None:
+    unknown = sorted(set(bound.by_partition) - set(partitions))
+    if unknown:
+        raise BoundError(
+            f"{name} must name only partitions that are read; {', '.join(map(str, unknown))} is not among "
+            f"{_shortened(partitions, str)}. Correct it, or add it to topics or assign."
+        )
+
+
+def _raise_if_of_others(bound: Bound, name: str, cluster: ClusterState) -> None:
+    changes = KnownTopics(bound.topic_ids).changes(bound.topic_ids, cluster)
+    if changes:
+        raise DataLossError(
+            f"{name} must be of the topics as they are now; {_shortened(tuple(changes.values()), str)}. So these "
+            "offsets hold other records. Let the sensor that found them look again, or leave topic_id out of them."
+        )
+
+
+def raise_on_data_loss(missing: list[MissingRange], rules: ReadRules) -> tuple[MissingRange, ...]:
+    """:raises DataLossError: if anything is missing and ``rules`` does not permit it."""
+    if missing and rules.fail_on_data_loss:
+        raise DataLossError(
+            "Requested records are no longer available: "
+            + _shortened(tuple(missing), lambda m: f"{m.offset_range}: {m.reason}", separator="; ")
+            + f". {PERMIT_LOSS}"
+        )
+    return tuple(missing)
+
+
+def _shortened(items: tuple, describe: Callable[..., str], separator: str = ", ") -> str:  # type: ignore[type-arg]
+    shown = separator.join(describe(item) for item in items[:8])
+    return shown if len(items) <= 8 else f"{shown}{separator}and {len(items) - 8} more"

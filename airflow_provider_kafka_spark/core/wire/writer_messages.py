@@ -1,0 +1,271 @@
+"""What the driver and the writer say to each other, as versioned JSON. No I/O.
+
+The Java classes ``Settings``, ``Piece``, ``TaskReport`` and ``WriteFailure`` in ``jobs/writer`` are the other side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece
+from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The mark that a run has while this job may write for it.
+
+    :param group: whose committed offset has the mark as its metadata.
+    :param topic: for whose first partition that is committed.
+    :param number: of the submission.
+    :param token: of the driver.
+    """
+
+    group: str
+    topic: str
+    number: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where the progress of one piece is committed: any offset is taken for a partition that exists.
+
+    The offset is the end of what is done in the source. The metadata is the piece's name, a line break, and where the
+    piece wrote.
+    """
+
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPace:
+    """The pace of a job, which its Spark tasks share in equal parts.
+
+    :param group: whose committed offset is the number of tasks that run.
+    :param records_per_second: of all tasks; None for no limit.
+    :param bytes_per_second: of all tasks; None for no limit.
+    :param tasks: how many run, until the group says it.
+    """
+
+    group: str
+    records_per_second: int | None
+    bytes_per_second: int | None
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRecords:
+    """Filters that need no SQL; all bytes are hexadecimal.
+
+    :param keys: of which a record must have one; None for all records. None as a key is that of a record without one.
+    :param headers: name and values of headers, each of which a record must have with one of its values.
+    """
+
+    keys: tuple[str | None, ...] | None
+    headers: Mapping[str, tuple[str | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where rejected records go, and the headers that they get.
+
+    :param source_header: name of the header with run and source record.
+    :param reason_header: name of the header with the reason.
+    """
+
+    topic: str
+    source_header: str
+    reason_header: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaIds:
+    """Schema ids and what they become, as text; empty where nothing is rewritten."""
+
+    keys: Mapping[str, str]
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PassedBatches:
+    """How record batches are passed on as they are.
+
+    :param consumer: settings of the consumer, without the prefix ``kafka.``; secrets are references.
+    :param max_bytes: the largest batch that every target takes.
+    :param wait_ms: how long one wait for the source is at most.
+    :param least_bytes: records are read one by one where batches have fewer, on average of the source's first answer
+        that has ``sample_bytes``.
+    :param sample_bytes: a smaller answer does not tell that.
+    """
+
+    consumer: Mapping[str, str] = field(repr=False)
+    max_bytes: int
+    wait_ms: int
+    least_bytes: int
+    sample_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """What all Spark tasks of a job are to do.
+
+    :param run_id: value of the provenance header, with the source record.
+    :param provenance_header: its name; None for no header.
+    :param target_topic: None if the rows have it, in the column ``target_topic``, or ``target_topics``.
+    :param target_ids: id of each target topic, as far as it is known; compared before each commit.
+    :param columns: names of the rows' columns; None if the input is Kafka's own records.
+    :param window_start_ms: a record that is older is not selected.
+    :param window_end_ms: a record of this time or later is not selected.
+    :param counted_from_ms: older records are counted, and copied.
+    :param counted_until_ms: records of this time or later are counted, and copied.
+    :param delivery_timeout_ms: how long to wait for acknowledgements after a flush.
+    :param stall_timeout_ms: how long the source may give nothing.
+    :param commit_records: records of one transaction at most.
+    :param commit_ms: how long a transaction is open at most, while records arrive.
+    :param owner: None if no mark could be written.
+    :param id_prefix: transactional ids are this and the name of a piece; None for at least once.
+    :param delivered: an earlier try delivered everything: records are only read and counted.
+    :param pace: None for no limit.
+    :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
+    :param target_topics: the target of each source topic; empty for one target, or if the rows have it.
+    :param wanted: None if the rows say it, or all are.
+    :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
+    :param schema_ids: None if none is rewritten.
+    :param segments: whether offsets of the source are mapped to those of the target.
+    :param batches: None if records are read one by one.
+    """
+
+    run_id: str
+    provenance_header: str | None
+    target_topic: str | None
+    target_ids: Mapping[str, str]
+    columns: tuple[str, ...] | None
+    include_headers: bool
+    preserve_partition: bool
+    preserve_timestamps: bool
+    window_start_ms: int | None
+    window_end_ms: int | None
+    delivery_timeout_ms: int
+    stall_timeout_ms: int
+    commit_records: int
+    commit_ms: int
+    owner: Owner | None
+    id_prefix: str | None
+    delivered: bool
+    pace: SharedPace | None
+    producer: Mapping[str, str] = field(repr=False)
+    target_topics: Mapping[str, str] = field(default_factory=dict)
+    wanted: WantedRecords | None = None
+    dead_letters: DeadLetters | None = None
+    schema_ids: SchemaIds | None = None
+    segments: bool = False
+    batches: PassedBatches | None = None
+    counted_from_ms: int | None = None
+    counted_until_ms: int | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(encode(self, _VERSION))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpan:
+    """The first and the last offset of what one Spark task wrote to a partition."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What became of one piece.
+
+    :param piece: its name.
+    :param ranges: for each planned range: its index, and how many records were read, written, filtered, already
+        committed and rejected. Those that were already committed count as written or rejected.
+    :param targets: where the records are, those of earlier attempts included.
+    :param targets_unknown: whether it is unknown where earlier attempts wrote.
+    :param resumed_at: source offset at which this attempt went on; None if it began at the first one.
+    :param changed: how many records this attempt sent that no Kafka client can write as they were.
+    :param first_changed: the first of these, such as ``orders[0]@123``.
+    :param outside: how many records this attempt read whose time is outside of the window; a batch has its largest one.
+    :param batches_passed: how many batches this attempt passed on as they were.
+    :param bytes_written: of keys and values that this attempt wrote, or of batches that it passed on; without rejected
+        records.
+    :param segments: for each run of consecutive offsets its first and its end in the source, and its first in the
+        target's partition of the same number; those of earlier attempts included. Empty if they were not asked for.
+    :param segments_unknown: whether those of earlier attempts are not known.
+    :param obstacles: why other batches were taken apart, and how many records they had; see ``SourceBatch.java``.
+    """
+
+    piece: str
+    ranges: tuple[tuple[int, ...], ...]
+    targets: tuple[TargetSpan, ...]
+    targets_unknown: bool
+    resumed_at: int | None
+    changed: int = 0
+    first_changed: str | None = None
+    batches_passed: int = 0
+    bytes_written: int = 0
+    obstacles: Mapping[str, int] = field(default_factory=dict)
+    segments: tuple[tuple[int, ...], ...] = ()
+    segments_unknown: bool = False
+    outside: int = 0
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskReport:
+        """:raises ProtocolError: if it is no report of this version."""
+        return decode_text(cls, text, version=_VERSION, name="The report of a Spark task")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """How one Spark task failed.
+
+    :param code: of the error, one of those in ``WriteFailure.java``; None if ``reason`` says which it is.
+    :param message: what happened, and with a code what to do.
+    :param record: the source record, such as ``orders[0]@123``; None if the failure is of no single record.
+    :param record_bytes: of its key and value.
+    :param target: the topic it was to go to.
+    :param reason: the client's error with its causes; empty if there is none.
+    :param permanent: whether every attempt would fail so.
+    """
+
+    code: str | None
+    message: str
+    record: str | None
+    record_bytes: int
+    target: str | None
+    reason: str
+    permanent: bool
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskFailure:
+        """:raises ProtocolError: if it is no failure of this version."""
+        return decode_text(cls, text, version=_VERSION, name="The failure of a Spark task")
+
+
+def piece_text(piece: Piece, slot: Slot | None) -> str:
+    """A piece of the plan for the Spark task that copies it.
+
+    :param slot: where its progress is committed; None for at least once, and where nothing is written.
+    """
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "name": piece.name,
+            "topic": piece.topic,
+            "partition": piece.partition,
+            "ranges": [[part.from_offset, part.until_offset, part.index] for part in piece.parts],
+            "until": piece.until_offset,
+            "slot": None if slot is None else encode(slot),
+        }
+    )

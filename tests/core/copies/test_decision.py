@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+
+_WINDOW = {
+    "starting_offsets": "earliest",
+    "ending_offsets": "latest",
+    "starting_timestamp": 1_795_165_200_000,
+    "ending_timestamp": None,
+}
+
+
+def _plan(*ranges: str, **changes: Any) -> ReplayPlan:
+    given = {
+        "source_cluster_id": "one",
+        "target_cluster_id": "two",
+        "target": Target("copy"),
+        "ranges": OffsetRanges.parse(ranges),
+        "missing": (),
+        "topic_ids": {"orders": "id-1"},
+        "partition_counts": {"orders": 2},
+        "target_ends": {},
+        "target_ids": {},
+        "spark_partitions": 1,
+        "warnings": (),
+    }
+    return ReplayPlan(**{**given, **changes})
+
+
+def _event(*ranges: str, **changes: Any) -> Any:
+    entry = {
+        "version": 1,
+        "state": "complete",
+        "run_id": "a" * 16,
+        "offset_ranges": list(ranges),
+        "missing_ranges": [],
+        "target_topics": ["copy"],
+        "target_ranges": [],
+        "source": "broker-1:9092",
+        "target": "broker-2:9092",
+        "source_cluster_id": "one",
+        "target_cluster_id": "two",
+        "source_topic_ids": {"orders": "id-1"},
+        "records_written": 7,
+        **changes,
+    }
+    return SimpleNamespace(source_task_id="copy", extra=entry)
+
+
+def test_begins_with_what_was_asked_for_and_by_whom() -> None:
+    decision = Decision(_WINDOW, ("a:9092", "b:9092"), "ada", 40)
+
+    assert decision.items(_plan("orders:0:0:100")) == [
+        ("Records", "at most 100, to copy"),
+        ("Asked for", "orders from 2026-11-20T09:00:00.000+00:00 until before latest"),
+        ("Asked by", "ada"),
+        ("Brokers", "from a:9092 to b:9092"),
+        ("Copied there before", "40 of these 100 offsets, as far as the ledger was read"),
+    ]
+
+
+def test_an_empty_plan_begins_with_a_warning_and_the_table_has_exact_ranges() -> None:
+    items = Decision({"offset_ranges": ["orders:0:7:7"]}, ("a:9092", "a:9092")).items(_plan("orders:0:7:7"))
+
+    assert [name for name, _ in items] == ["Warning", "Records", "Brokers"]
+    assert "nothing would be copied" in items[0][1]
+
+
+@pytest.mark.parametrize(
+    ("event", "count"),
+    [
+        (_event("orders:0:50:200"), 50),
+        (_event("orders:0:0:100", target_topics=["other"]), 0),
+        (_event("orders:0:0:100", source_topic_ids={"orders": "id-0"}), 0),
+        (_event("orders:0:0:100", target_cluster_id="three"), 0),
+        (SimpleNamespace(source_task_id=None, extra=_event("orders:0:0:100").extra), 0),
+    ],
+    ids=["a-part", "elsewhere", "a-topic-that-was-recreated", "another-cluster", "no-task-says-so"],
+)
+def test_counts_what_the_ledger_has_of_the_same_topics(event: Any, count: int) -> None:
+    """Once, whatever the number of copies."""
+    assert copied_before(_plan("orders:0:0:100"), [event, event]) == count
+
+
+def test_without_the_ids_of_clusters_nobody_can_tell() -> None:
+    assert copied_before(_plan("orders:0:0:100", source_cluster_id=""), [_event("orders:0:0:100")]) is None
