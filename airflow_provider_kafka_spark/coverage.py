@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import re
 import sys
@@ -32,6 +33,8 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.shown_text import one_line
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+
+log = logging.getLogger(__name__)
 
 COMPLETE_CODE, MISSING_CODE, INPUT_CODE, FAILED_CODE, NOT_OVER_CODE = 0, 1, 2, 3, 4
 DESCRIPTION = (
@@ -149,7 +152,14 @@ def _deliveries_of(event: Any) -> list[Delivery]:
                 f"inlet_events[COPIES]; got one of the topic {one_line(str(entry.get('target_topics')))} of a copy to "
                 "many topics by target_topic_expr. Read the events of COPIES, and pass target_topic."
             )
-    return deliveries_of_event(extra, at=at if isinstance(at, datetime) else None)[0]
+    found, skipped = deliveries_of_event(extra, at=at if isinstance(at, datetime) else None)
+    if skipped:
+        log.warning(
+            "%d entries of an event are not read, since they are of another version of this package or malformed: what "
+            "they say was copied counts as missing. Look at the event before you replay.",
+            skipped,
+        )
+    return found
 
 
 def _send_missing(pair: Pair, count: int) -> None:
@@ -191,7 +201,7 @@ def show(options: argparse.Namespace) -> int:
     sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else text_of(found)}\n")
     if has(found, TO_DO):
         return MISSING_CODE
-    return NOT_OVER_CODE if has(found, NOT_OVER) or found["cut"] else COMPLETE_CODE
+    return NOT_OVER_CODE if has(found, NOT_OVER) or found["cut"] or found["skipped_entries"] else COMPLETE_CODE
 
 
 def _find(options: argparse.Namespace) -> dict[str, Any]:

@@ -142,9 +142,17 @@ def _in_log(hook: KafkaHook, wanted: OffsetRange, *, read_committed: bool) -> Of
     return OffsetRange(wanted.topic, wanted.partition, start, until)
 
 
+def _time(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        # A producer may send microseconds.
+        return f"{ms} ms since 1970"
+
+
 def _lines(message: Message, most: int, *, values: bool) -> list[str]:
     kind, ms = message.timestamp()
-    time = datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds") if kind else "no time"
+    time = _time(ms) if kind else "no time"
     value, key = message.value(), message.key()
     size = "null" if value is None else f"{len(value):,} bytes"
     headers = cast("list[tuple[str, Any]]", message.headers() or [])

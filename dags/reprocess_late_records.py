@@ -1,8 +1,7 @@
 """Copy each hour, and later its late records.
 
 What: ``copy`` copies the hour. ``grace`` waits until every partition has a record of half an hour after it, or is idle
-for 10 minutes. Then ``late`` reads what arrived since the copy, and copies what belongs to the hour. If nothing
-arrived, it is skipped. A manual run needs a logical date, or it has no hour.
+for 10 minutes. Then ``late`` copies what arrived since and belongs to the hour. A manual run needs a logical date.
 
 Why: producers that were offline write old timestamps after newer ones. They are found by offset; none is copied twice.
 
@@ -15,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 
+from airflow_provider_kafka_spark.core.offsets.compact_result import whole_result
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.sensors.offsets import KafkaTimestampReachedSensor
 
@@ -31,7 +31,7 @@ with DAG(
 
     @task
     def ends(copied: dict) -> dict:
-        return {"orders": {str(r["partition"]): r["until_offset"] for r in copied["ranges"]}}
+        return {"orders": {str(r["partition"]): r["until_offset"] for r in whole_result(copied)["ranges"]}}
 
     copy = KafkaToKafkaBatchOperator(task_id="copy", exact_window=True, **HOUR)
     end, idle = "{{ data_interval_end + macros.timedelta(minutes=30) }}", timedelta(minutes=10)

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from airflow_provider_kafka_spark import coverage
+from airflow_provider_kafka_spark.state import ledger_api
 from tests.core.ledger.test_coverage import entry
 
 TOKEN = "s3cret-token"
@@ -54,6 +55,9 @@ class Api:
             found, key = self.tasks, "task_instances"
             for name, of in (("operator", "operator_name"), ("task_id", "task_id")):
                 found = [t for t in found if t[of] in query.get(name, [t[of]])]
+            found = [t for t in found if (t["state"] or "no_status") in query["state"]]
+            since = query.get("updated_at_gte", [""])[0]
+            found = [t for t in found if t.get("updated_at", "9") >= since]
         else:
             assert query["name_prefix_pattern"] == ["kafka_spark_copies"]
             found, key = self.events, "asset_events"
@@ -266,14 +270,38 @@ def test_a_task_that_was_cleared_goes_on(api: Api, capsys: pytest.CaptureFixture
     assert "> unfinished" in capsys.readouterr().out
 
 
+def test_a_copy_that_waits_longer_than_the_time_is_unfinished(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    """A deferred task is not updated while it waits."""
+    api.events = [event(1, "orders:0:0:10")]
+    api.tasks = [instance("copy", "deferred", updated_at="2026-11-01T00:00:00+00:00")]
+    api.states = {"copy": [stored(state="running", planned_ranges=["orders:0:10:20"])]}
+
+    assert coverage.main(["orders", "--since", "2026-11-19"]) == 4
+    assert "> unfinished" in capsys.readouterr().out
+
+
+def test_what_was_not_read_is_said_and_is_not_complete(
+    api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Functions that were not searched for failed runs, and entries of another version."""
+    monkeypatch.setattr(ledger_api, "MAX_FUNCTIONS", 1)
+    api.events = [{**event(n, f"orders:0:{n}:{n + 1}"), "source_dag_id": f"dag-{n}"} for n in range(2)]
+    assert coverage.main(["orders"]) == 4
+    assert "of 2 tasks with events only 1 were searched" in capsys.readouterr().out
+
+    api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:10:20", version=2)]
+    assert coverage.main(["orders"]) == 4
+
+
 def test_a_time_limits_what_is_asked_for(api: Api) -> None:
     coverage.main(["orders", "--since", "2026-11-01T00:00:00", "--until", "2026-11-20T00:00:00Z"])
 
     for path in api.asked:
         query = parse_qs(urlsplit(path).query)
         begins, ends = ("timestamp_gte", "timestamp_lt") if "events" in path else ("updated_at_gte", "start_date_lt")
-        assert query[begins] == ["2026-11-01T00:00:00+00:00"]
         assert query[ends] == ["2026-11-20T00:00:00+00:00"]
+        # A task that goes on is of every time.
+        assert query.get(begins) == (None if "running" in query.get("state", ()) else ["2026-11-01T00:00:00+00:00"])
     # What ends now is not of this time.
     assert sum("assets/events" in path for path in api.asked) == 1
 

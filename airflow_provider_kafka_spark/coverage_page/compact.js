@@ -32,6 +32,13 @@ export function compactRanges({ compact, offsets }, maximum) {
   return ranges;
 }
 
+/** How many ranges there are, without making them: each has two numbers. */
+export function compactSize({ offsets }) {
+  let numbers = 0;
+  for (const coded of Object.values(offsets ?? {})) numbers += numbersIn(coded)?.length ?? 0;
+  return Math.floor(numbers / 2);
+}
+
 /** The numbers of a text in Base64, seven bits a byte, the lowest first; null if it is malformed. */
 function numbersIn(coded) {
   let bytes;

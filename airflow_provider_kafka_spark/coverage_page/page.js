@@ -248,7 +248,7 @@ function drawPair(pair) {
     make("p", { className: "servers log", text: logText(pair) }),
     canvas,
     toolsOf(pair, chart, title, span),
-    attentionTable(pair, ledger.may ? (list) => openReplay(pair, list) : undefined),
+    attentionTable(pair, ledger.may ? (list) => openReplay(pair, list.map((range) => inLog(range.lane, range))) : undefined),
   );
   return section;
 }
@@ -278,8 +278,9 @@ function toolsOf(pair, chart, title, span) {
   if (pair.lanes.length > MAX_LANES) tools.append(lanePages(pair, chart));
   // What is no longer in the log cannot be read again.
   const missing = rangesOf(pair, ["missing"]).filter(({ lane, until }) => lane.log === null || until > lane.log.from);
+  const replay = (list) => openReplay(pair, list.map((range) => inLog(range.lane, range)));
   if (missing.length > 0 && ledger.may) {
-    tools.append(button(`Replay ${count(missing.length, "missing range")}…`, () => openReplay(pair, missing)));
+    tools.append(button(`Replay ${count(missing.length, "missing range")}…`, () => replay(missing)));
   }
   return tools;
 }
@@ -294,6 +295,12 @@ function lanePages(pair, chart) {
   return choice;
 }
 
+/** What of a range is still in the log, at the last look. */
+function inLog(lane, { topic, partition, from, until }) {
+  const start = lane.log === null || lane.log.from < from ? from : lane.log.from;
+  return { topic, partition, from: start, until };
+}
+
 function canReplay(lane, { state, until }) {
   const isThere = lane.log === null || until > lane.log.from;
   return ledger.may && isThere && ["missing", "unseen"].includes(state);
@@ -306,7 +313,7 @@ function tipLines(lane, segment) {
 
 function openSegment(pair, lane, segment, event) {
   if (canReplay(lane, segment)) {
-    openReplay(pair, [{ topic: pair.topic, partition: lane.partition, from: segment.from, until: segment.until }]);
+    openReplay(pair, [inLog(lane, { topic: pair.topic, partition: lane.partition, ...segment })]);
   } else if (segment.total + (segment.tasks?.length ?? 0) > 0) openRuns(lane, segment, event);
 }
 

@@ -3,6 +3,7 @@
 
 import { inParallel, readAll, request, segmentPath } from "./api.js";
 import { ACTIVE_STATES, ASSET_NAME, Entries, FAILED_STATES, OPERATORS, isOfTask } from "./entries.js";
+import { compactSize, isCompact } from "./compact.js";
 import { formatCount, formatTime } from "./words.js";
 
 const MAX_EVENTS = 10_000;
@@ -181,10 +182,14 @@ async function readStores(tasks, notes, { progress, signal }) {
 
 function sizeOf(value) {
   const lists = ["offset_ranges", "planned_ranges", "missing_ranges", "empty_ranges"].map((name) => value?.[name]);
-  return lists.reduce((sum, list) => sum + (Array.isArray(list) ? list.length : 0), 0);
+  const size = (list) => (Array.isArray(list) ? list.length : isCompact(list) ? compactSize(list) : 0);
+  return lists.reduce((sum, list) => sum + size(list), 0);
 }
 
-function ofEvent({ extra, source_task_id: task, source_dag_id: dag, source_run_id: run }) {
+/** What no task has made is not drawn as a copy, and so refuses nothing. */
+function ofEvent(event) {
+  const { extra, source_task_id: task, source_dag_id: dag, source_run_id: run } = event;
+  if (!isOfTask(event)) return { name: "", ranges: 0 };
   const more = Array.isArray(extra?.more) ? extra.more : [];
   return { name: nameOf(dag, task, run), ranges: [extra, ...more].reduce((sum, value) => sum + sizeOf(value), 0) };
 }

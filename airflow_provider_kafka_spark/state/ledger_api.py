@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -192,19 +192,21 @@ class LedgerApi:
 
         :param functions: DAG and task of those that have events: an operator may be called by a function.
         """
-        states = [("state", state) for state in (*_GOES_ON, *_ENDED_BADLY)]
-        query = [*states, ("order_by", "-start_date")]
-        # A task that was cleared has not started again.
-        query += [] if since is None else [("updated_at_gte", since.isoformat())]
-        query += [] if until is None else [("start_date_lt", until.isoformat())]
-        searches = [("~", [("operator", name) for name in OPERATORS])]
-        searches += [(quote(dag, safe=""), [("task_id", task)]) for dag, task in sorted(functions)[:MAX_FUNCTIONS]]
         found, cut = dict[TaskRun, bool](), list[str]()
-        for dag, only in searches:
+
+        def search(dag: str, only: list[tuple[str, str]]) -> None:
             path = f"/api/v2/dags/{dag}/dagRuns/~/taskInstances"
-            tasks, cut_here = self._pages(path, "task_instances", [*query, *only], MAX_TASKS, "task instances")
-            found |= {_by(t, "dag_id", "dag_run_id", "task_id", "map_index"): is_active(t) for t in tasks}
-            cut += cut_here
+            for query in _of_states(since, until):
+                tasks, cut_here = self._pages(path, "task_instances", [*query, *only], MAX_TASKS, "task instances")
+                found.update({_by(t, "dag_id", "dag_run_id", "task_id", "map_index"): is_active(t) for t in tasks})
+                cut.extend(cut_here)
+
+        search("~", [("operator", name) for name in OPERATORS])
+        others = sorted(set(functions) - {(by.dag_id, by.task_id) for by in found})
+        for dag, task in others[:MAX_FUNCTIONS]:
+            search(quote(dag, safe=""), [("task_id", task)])
+        if len(others) > MAX_FUNCTIONS:
+            cut.append(f"of {len(others):,} tasks with events only {MAX_FUNCTIONS} were searched for failed runs")
         return found, cut
 
     def _rows(self, by: TaskRun) -> list[Mapping[str, Any]]:
@@ -276,6 +278,16 @@ def _configured_url() -> str:
 
 def _by_event(event: Mapping[str, Any]) -> TaskRun:
     return _by(event, "source_dag_id", "source_run_id", "source_task_id", "source_map_index")
+
+
+def _of_states(since: datetime | None, until: datetime | None) -> Iterator[list[tuple[str, str]]]:
+    """What is asked of tasks: those that go on are of every time, since one that waits is not updated; of those that
+    failed only what was updated since. A task that was cleared has not started again.
+    """
+    before = [("order_by", "-start_date"), *([] if until is None else [("start_date_lt", until.isoformat())])]
+    yield [*before, *(("state", state) for state in _GOES_ON)]
+    after = [] if since is None else [("updated_at_gte", since.isoformat())]
+    yield [*before, *after, *(("state", state) for state in _ENDED_BADLY)]
 
 
 def is_active(task: Mapping[str, Any]) -> bool:

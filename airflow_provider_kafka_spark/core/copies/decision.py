@@ -70,16 +70,18 @@ def copied_before(plan: ReplayPlan, events: Iterable[Any]) -> int | None:
     """
     if not plan.source_cluster_id or not plan.target_cluster_id:
         return None
-    found = [d for event in events if event.source_task_id is not None for d in deliveries_of_event(event.extra)[0]]
+    of_tasks = [event for event in events if event.source_task_id is not None]
+    found = [d for event in of_tasks for d in deliveries_of_event(event.extra, at=event.timestamp)[0]]
+    now = {(plan.target_cluster_id, name): topic_id for name, topic_id in plan.target_ids.items()}
     copied = OffsetRanges()
     for topic in sorted({r.topic for r in plan.ranges}):
         wanted = OffsetRanges(r for r in plan.ranges.without_empty() if r.topic == topic)
         targets = plan.target.routes([topic])
-        for pair in pairs_of(found, topic, topic_id=plan.topic_ids.get(topic))[0]:
+        for pair in pairs_of(found, topic, topic_id=plan.topic_ids.get(topic), target_ids=now)[0]:
             is_between = plan.source_cluster_id in pair.sources and plan.target_cluster_id in pair.targets
             if is_between and (not targets or pair.target_topic in targets):
-                there = [s.offsets for s in pair.stretches(wanted) if s.coverage in _THERE]
-                copied = OffsetRanges([*copied, *there]).merge()
+                there = OffsetRanges(s.offsets for s in pair.stretches(wanted) if s.coverage in _THERE)
+                copied = copied.merge(there)
     return copied.total
 
 

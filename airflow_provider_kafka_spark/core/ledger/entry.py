@@ -224,7 +224,7 @@ def deliveries_of_event(
 
 def _ranges(entry: Mapping[str, Any], name: str) -> OffsetRanges:
     given = entry.get(name, [])
-    rows = rows_in(given)
+    rows = rows_in(given, MAX_RANGES)
     items = _items(rows)
     if len(items) > MAX_RANGES:
         raise ValueError(f"{len(items)} ranges")

@@ -58,9 +58,10 @@ def compacted(rows: Sequence[Mapping[str, Any]], least: int = LEAST) -> list[Any
     return {_MARK: VERSION, _OFFSETS: offsets, _COLUMNS: columns}
 
 
-def rows_in(value: Any) -> Any:
+def rows_in(value: Any, most: int = MOST) -> Any:
     """The ranges of what :func:`compacted` gave; anything else as it is.
 
+    :param most: ranges that it may have.
     :raises OffsetRangeError: if it is compact, and malformed.
     """
     if not isinstance(value, Mapping) or _MARK not in value:
@@ -69,7 +70,7 @@ def rows_in(value: Any) -> Any:
         raise _malformed(
             f"the version {reprlib.repr(value[_MARK])} and the keys {reprlib.repr(sorted(map(str, value)))}"
         )
-    rows = list(_rows(value[_OFFSETS]))
+    rows = list(_rows(value[_OFFSETS], most))
     columns = value[_COLUMNS]
     if not isinstance(columns, Mapping) or len(columns) > _MOST_COLUMNS or columns.keys() & {*_PLACE}:
         raise _malformed("other columns")
@@ -146,7 +147,7 @@ def _numbers_in(text: object, where: str) -> list[int]:
     return numbers
 
 
-def _rows(offsets: object) -> Iterator[dict[str, Any]]:
+def _rows(offsets: object, most: int) -> Iterator[dict[str, Any]]:
     if not isinstance(offsets, Mapping):
         raise _malformed("no offsets")
     made = 0
@@ -159,7 +160,7 @@ def _rows(offsets: object) -> Iterator[dict[str, Any]]:
             pairs = numbers[at + 2 : at + 2 + 2 * count]
             partition, made = partition + step, made + count
             is_next = at == 0 or step > 0
-            if not is_next or not count or len(pairs) < 2 * count or made > MOST or partition > _MAX_PARTITION:
+            if not is_next or not count or len(pairs) < 2 * count or made > most or partition > _MAX_PARTITION:
                 raise _malformed(where)
             at += 2 + 2 * count
             until = 0

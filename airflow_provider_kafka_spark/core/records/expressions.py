@@ -73,7 +73,9 @@ _NAME = re.compile(r"(?<![\w.:$@])(?<!\bcollate\s)([^\W\d]\w*)(?!\w*\s*(?:\(|=>|
 _PARAMETERS = re.compile(r"(\w+)\s*->|\(([\w\s,]+)\)\s*->")
 #: Where a word may be the name of a field or of a unit of time.
 _OTHER_NAMES = re.compile(
-    r"\bstruct\s*[<(]|\b(extract|date_?add|date_?diff|timestampadd|timestampdiff)\s*\(|(?<!:):(?!:)|\bover\b|\bselect\b",
+    r"\bstruct\s*[<(]|\b(extract|date_?add|date_?diff|timestampadd|timestampdiff)\s*\(|(?<!:):(?!:)|\bover\b|\bselect\b"
+    # What _NAME does not read: more than one blank before a collation, a quoted parameter, blanks after a point.
+    r"|\bcollate\s{2,}|\0\s*->|\.\s",
     re.IGNORECASE,
 )
 #: What is left of a text, a name or a comment that is not read here as Spark reads it.

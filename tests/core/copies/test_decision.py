@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_b
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 
+_NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
 _WINDOW = {
     "starting_offsets": "earliest",
     "ending_offsets": "latest",
@@ -34,7 +36,7 @@ def _plan(*ranges: str, **changes: Any) -> ReplayPlan:
     return ReplayPlan(**{**given, **changes})
 
 
-def _event(*ranges: str, **changes: Any) -> Any:
+def _event(*ranges: str, at: datetime = _NOW, **changes: Any) -> Any:
     entry = {
         "version": 1,
         "state": "complete",
@@ -51,7 +53,7 @@ def _event(*ranges: str, **changes: Any) -> Any:
         "records_written": 7,
         **changes,
     }
-    return SimpleNamespace(source_task_id="copy", extra=entry)
+    return SimpleNamespace(source_task_id="copy", extra=entry, timestamp=at)
 
 
 def test_begins_with_what_was_asked_for_and_by_whom() -> None:
@@ -91,3 +93,18 @@ def test_counts_what_the_ledger_has_of_the_same_topics(event: Any, count: int) -
 
 def test_without_the_ids_of_clusters_nobody_can_tell() -> None:
     assert copied_before(_plan("orders:0:0:100", source_cluster_id=""), [_event("orders:0:0:100")]) is None
+
+
+def test_what_went_to_a_deleted_target_was_not_copied_there() -> None:
+    """Events come newest first; the target is the one of the plan."""
+    newest = _event("orders:0:0:100", target_topic_ids={"copy": "new"})
+    before = _event("orders:0:0:10", "orders:0:200:300", target_topic_ids={"copy": "old"}, at=_NOW - timedelta(days=1))
+
+    assert copied_before(_plan("orders:0:0:400", target_ids={"copy": "new"}), [newest, before]) == 100
+
+
+def test_an_expression_may_have_copied_the_same_offsets_to_several_topics() -> None:
+    one = _event("orders:0:0:100", target_topics=["t1", "t2"], target_expr="e")
+    plan = _plan("orders:0:0:400", target=Target(None, topic_expr="concat(topic, '_x')"))
+
+    assert copied_before(plan, [one]) == 100

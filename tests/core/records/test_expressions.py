@@ -102,6 +102,9 @@ def test_the_error_for_an_unknown_function_says_what_may_be_meant() -> None:
         pytest.param("`statu` = 'x'", [], id="and-quoted-names"),
         pytest.param("value = 'open and statu", [], id="and-an-open-text"),
         pytest.param("grösse = 3", ["grösse"], id="letters-of-any-language"),
+        ("topic collate  UTF8_LCASE = 'a'", []),
+        ("exists(headers, `h` -> h.key = 'a')", []),
+        ("from_json(string(value), 'status int') . status = 1", []),
     ],
 )
 def test_finds_columns_that_no_record_has_and_nothing_that_looks_like_them(sql: str, unknown: list[str]) -> None:
