@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -347,8 +348,8 @@ def test_no_choice_of_the_connection_form_reads_null() -> None:
     assert [name for name, of_field in choices.items() if None in of_field] == []
 
 
-def test_no_link_of_the_readme_is_relative() -> None:
-    """It is the page of the package index too, which has no other file of this project."""
-    links = re.findall(r"\]\(([^)]*)\)", (_CHECKOUT / "README.md").read_text())
+def test_no_link_of_the_packages_page_is_relative() -> None:
+    """The README is the page of the package index too, which has no other file of this project."""
+    links = re.findall(r"\]\(([^)]*)\)", runpy.run_path(str(_CHECKOUT / "setup.py"))["_readme"]())
 
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
