@@ -182,13 +182,18 @@ def _read(
                 read.add(p)
             elif p not in read:
                 continue
-            error = message.error()
+            error, position = message.error(), wanted[p].position
             if error is not None and error.code() not in UNREADABLE and error.code() != KafkaError._PARTITION_EOF:
                 refused[p] = client.to_error(KafkaException(error), f"reading {p}", f"READ on topic {topic!r}")
-            elif error is None or error.code() != KafkaError._PARTITION_EOF:
-                # A record without a time, or that cannot be read, has -1: it is no answer.
+            elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                # It may have the offset of its batch, which begins before the place that was asked for.
+                found.setdefault(p, []).append((max(offset or 0, position), -1))
+            elif error is None and (offset is None or offset < position):
+                refused[p] = _cut(client, p, position, offset)
+            elif error is None and offset is not None:
+                # A record without a time has -1: it is no answer.
                 kind, ms = message.timestamp()
-                found.setdefault(p, []).append((offset or 0, ms if error is None and kind else -1))
+                found.setdefault(p, []).append((offset, ms if kind else -1))
         if missing and read:
             # What the client has fetched of them beside is not wanted: of a batch it fetches all records.
             consumer.incremental_unassign([_place(p) for p in read])
@@ -201,6 +206,15 @@ def _read(
             )
     # Records that came since the end was asked do not count.
     return {p: [r for r in found.get(p, []) if r[0] < ends[p]] for p in wanted} | refused
+
+
+def _cut(client: KafkaClient, p: TopicPartition, position: int, offset: int | None) -> BrokerUnavailableError:
+    """The client reads from the log's start where the log has no such offset any more."""
+    return BrokerUnavailableError(
+        f"The log of {p} must reach to offset {position:,}, as it did when its end was asked; the brokers returned the "
+        f"record {offset} (connection {client.conn_id!r}, {client.config.bootstrap_servers}). It was cut, or the topic "
+        "was recreated, meanwhile; a further try asks again."
+    )
 
 
 def _place(p: TopicPartition, offset: int = confluent_kafka.OFFSET_INVALID) -> confluent_kafka.TopicPartition:

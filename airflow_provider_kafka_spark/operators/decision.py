@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import Any
 
@@ -9,6 +10,8 @@ from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_b
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.attempt import Attempt
+
+log = logging.getLogger(__name__)
 
 #: Events of the ledger that a plan reads, the newest.
 _EVENTS = 1_000
@@ -18,11 +21,18 @@ def decision(attempt: Attempt, plan: ReplayPlan, inlets: Collection[Any]) -> Dec
     """
     :param inlets: of the task; with the ledger's asset ``COPIES`` among them, its newest events are read.
     """
-    events = attempt.context["inlet_events"][COPIES].ascending(False).limit(_EVENTS) if COPIES in inlets else None
     source, target = (hook.config.bootstrap_servers for hook in (attempt.source, attempt.sink))
     return Decision(
         records=attempt.parameters.records,
         brokers=(source, target),
         asked_by=getattr(attempt.context.get("dag_run"), "triggering_user_name", None) or "",
-        copied_before=None if events is None else copied_before(plan, events),
+        copied_before=_copied_before(attempt, plan) if COPIES in inlets else None,
     )
+
+
+def _copied_before(attempt: Attempt, plan: ReplayPlan) -> int | None:
+    try:
+        return copied_before(plan, attempt.context["inlet_events"][COPIES].ascending(False).limit(_EVENTS))
+    except Exception as error:  # noqa: BLE001 - a plan is no worse without it
+        log.warning("What was copied before is not known, since the ledger could not be read: %r", error)
+        return None

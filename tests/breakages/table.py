@@ -548,8 +548,8 @@ BREAKAGES = (
         "marker-taken-for-a-record",
         "A moment is searched among records: the marker of a transaction is none.",
         "airflow_provider_kafka_spark/clients/record_reads.py",
-        "found.setdefault(p, []).append((offset or 0, ms if error is None and kind else -1))",
-        "found.setdefault(p, []).append((positions[p], ms if error is None and kind else -1))",
+        "found.setdefault(p, []).append((offset, ms if kind else -1))",
+        "found.setdefault(p, []).append((position, ms if kind else -1))",
         ["tests/clients/test_record_reads.py::test_a_marker_has_the_time_of_now_and_is_no_record"],
     ),
     Breakage(

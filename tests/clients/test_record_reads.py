@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_kafka_spark.clients import record_reads
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics import record_search
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
@@ -58,6 +59,16 @@ def test_a_marker_has_the_time_of_now_and_is_no_record(kafka: KafkaBroker, topic
         (empty, NOON + 4_000): None,
     }
     assert not found.ahead
+
+
+def test_a_log_that_was_cut_since_its_end_was_asked_ends_a_search(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """The client then reads from the log's start, where nothing was asked for."""
+    name = topic()
+    kafka.produce(name, records(range(3)))
+    p = TopicPartition(name, 0)
+
+    with KafkaHook() as hook, pytest.raises(BrokerUnavailableError, match=r"must reach to offset 500.*was cut"):
+        record_reads.run_searches(hook, {(p, 0): record_search.sample([500], 1)}, {p: 1_000}, record_reads.raise_error)
 
 
 @pytest.mark.usefixtures("_walked")
