@@ -45,8 +45,8 @@ DESCRIPTION = (
 )
 EPILOG = (
     "Exit code, the worst of all pairs: 1 if something is missing or has failed, 2 for bad input, also if nothing is "
-    "recorded of the topic, 3 if Airflow or a broker does not answer, 4 if something is unfinished, unseen, or was too "
-    "much to read, otherwise 0: all that was looked at is in the target."
+    "recorded of the topic, 3 if Airflow or a broker does not answer, 4 if something is unfinished, unseen, was too "
+    "much to read or cannot be read, otherwise 0: all that was looked at is in the target."
 )
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "topic": {"metavar": "TOPIC", "help": "of the source"},
@@ -201,7 +201,7 @@ def show(options: argparse.Namespace) -> int:
     sys.stdout.write(f"{json.dumps(found, indent=2) if options.json else text_of(found)}\n")
     if has(found, TO_DO):
         return MISSING_CODE
-    return NOT_OVER_CODE if has(found, NOT_OVER) or found["cut"] or found["skipped_entries"] else COMPLETE_CODE
+    return NOT_OVER_CODE if has(found, NOT_OVER) or found["cut"] else COMPLETE_CODE
 
 
 def _find(options: argparse.Namespace) -> dict[str, Any]:

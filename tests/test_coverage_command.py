@@ -283,14 +283,19 @@ def test_a_copy_that_waits_longer_than_the_time_is_unfinished(api: Api, capsys: 
 def test_what_was_not_read_is_said_and_is_not_complete(
     api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Functions that were not searched for failed runs, and entries of another version."""
+    """Functions that were not searched for failed runs, and what tasks of another version have stored. An event that is
+    not read can only add to what is there.
+    """
     monkeypatch.setattr(ledger_api, "MAX_FUNCTIONS", 1)
     api.events = [{**event(n, f"orders:0:{n}:{n + 1}"), "source_dag_id": f"dag-{n}"} for n in range(2)]
     assert coverage.main(["orders"]) == 4
     assert "of 2 tasks with events only 1 were searched" in capsys.readouterr().out
 
     api.events = [event(1, "orders:0:0:10"), event(2, "orders:0:10:20", version=2)]
+    assert coverage.main(["orders"]) == 0
+    api.tasks, api.states = [instance("copy", "failed")], {"copy": [stored(version=2)]}
     assert coverage.main(["orders"]) == 4
+    assert "has stored is of another version" in capsys.readouterr().out
 
 
 def test_a_time_limits_what_is_asked_for(api: Api) -> None:

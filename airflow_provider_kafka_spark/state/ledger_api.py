@@ -80,8 +80,12 @@ class Recorded:
         for row in rows:
             if str(row.get("key")).partition("/")[0] == STATE_KEY:
                 found = Delivery.parse(row.get("value"), by, _time(row.get("updated_at")), is_active=is_active)
-                self.deliveries += [] if found is None else [found]
-                self.skipped += found is None
+                if found is not None:
+                    self.deliveries.append(found)
+                    continue
+                # An event can only add to what is there; a task that is not read may hide what is not.
+                self.skipped += 1
+                self.cut.append(f"what {one_line(str(by))} has stored is of another version or malformed")
 
 
 class LedgerApi:
