@@ -52,7 +52,7 @@ demo: $(READY) java ## Run the main job on an embedded broker: an hourly copy an
 demo-ui: $(READY) java ## Open the Airflow UI on the demo's environment (make demo first)
 	@$(BIN)/python -m tests.demo --ui
 
-test: setup ## Run the tests, with a real broker, real Spark and real Airflow (about 20 minutes); PROCESSES=1 for a small machine
+test: setup ## Run the tests, with a real broker, real Spark and real Airflow (about 15 minutes); PROCESSES=1 for a small machine
 	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m tests.run whole
 
