@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stdout
-from datetime import datetime, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +22,7 @@ from airflow_provider_kafka_spark.core.errors import (
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.shown_text import one_line
+from airflow_provider_kafka_spark.core.shown_text import moment, one_line
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -142,17 +141,9 @@ def _in_log(hook: KafkaHook, wanted: OffsetRange, *, read_committed: bool) -> Of
     return OffsetRange(wanted.topic, wanted.partition, start, until)
 
 
-def _time(ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        # A producer may send microseconds.
-        return f"{ms} ms since 1970"
-
-
 def _lines(message: Message, most: int, *, values: bool) -> list[str]:
     kind, ms = message.timestamp()
-    time = _time(ms) if kind else "no time"
+    time = moment(ms) if kind else "no time"
     value, key = message.value(), message.key()
     size = "null" if value is None else f"{len(value):,} bytes"
     headers = cast("list[tuple[str, Any]]", message.headers() or [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
 _MOST_SHOWN = 10
 #: All control characters of Unicode except line breaks and tabs, those that change the text direction, and
@@ -58,6 +59,19 @@ def markdown_item(name: str, text: str) -> str:
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     pad = " " if line[:1] == "`" or line[-1:] == "`" else ""
     return f"- {name}: {ticks}{pad}{line}{pad}{ticks}"
+
+
+def moment(ms: int, timespec: str = "milliseconds") -> str:
+    """A time in ms since 1970, in ISO 8601 and UTC; as a number where no calendar has it, since a producer may have
+    sent microseconds.
+
+    >>> moment(1_795_165_200_000, "seconds"), moment(2**62)
+    ('2026-11-20T09:00:00+00:00', '4611686018427387904 ms since 1970')
+    """
+    try:
+        return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec=timespec)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms since 1970"
 
 
 def first_ten(texts: Sequence[str], rest: str = "more") -> list[str]:

@@ -248,7 +248,7 @@ function drawPair(pair) {
     make("p", { className: "servers log", text: logText(pair) }),
     canvas,
     toolsOf(pair, chart, title, span),
-    attentionTable(pair, ledger.may ? (list) => openReplay(pair, list.map((range) => inLog(range.lane, range))) : undefined),
+    attentionTable(pair, ledger.may ? (list) => replayInLog(pair, list) : undefined),
   );
   return section;
 }
@@ -278,9 +278,8 @@ function toolsOf(pair, chart, title, span) {
   if (pair.lanes.length > MAX_LANES) tools.append(lanePages(pair, chart));
   // What is no longer in the log cannot be read again.
   const missing = rangesOf(pair, ["missing"]).filter(({ lane, until }) => lane.log === null || until > lane.log.from);
-  const replay = (list) => openReplay(pair, list.map((range) => inLog(range.lane, range)));
   if (missing.length > 0 && ledger.may) {
-    tools.append(button(`Replay ${count(missing.length, "missing range")}…`, () => replay(missing)));
+    tools.append(button(`Replay ${count(missing.length, "missing range")}…`, () => replayInLog(pair, missing)));
   }
   return tools;
 }
@@ -295,10 +294,13 @@ function lanePages(pair, chart) {
   return choice;
 }
 
-/** What of a range is still in the log, at the last look. */
-function inLog(lane, { topic, partition, from, until }) {
-  const start = lane.log === null || lane.log.from < from ? from : lane.log.from;
-  return { topic, partition, from: start, until };
+/** Replay what of the ranges is still in the log, at the last look. */
+function replayInLog(pair, ranges) {
+  const inLog = ranges.map(({ lane, from, until }) => {
+    const start = lane.log === null || lane.log.from < from ? from : lane.log.from;
+    return { topic: pair.topic, partition: lane.partition, from: start, until };
+  });
+  openReplay(pair, inLog);
 }
 
 function canReplay(lane, { state, until }) {
@@ -313,7 +315,7 @@ function tipLines(lane, segment) {
 
 function openSegment(pair, lane, segment, event) {
   if (canReplay(lane, segment)) {
-    openReplay(pair, [inLog(lane, { topic: pair.topic, partition: lane.partition, ...segment })]);
+    replayInLog(pair, [{ lane, from: segment.from, until: segment.until }]);
   } else if (segment.total + (segment.tasks?.length ?? 0) > 0) openRuns(lane, segment, event);
 }
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, shortened
@@ -14,6 +13,7 @@ from airflow_provider_kafka_spark.core.ledger.coverage import Coverage
 from airflow_provider_kafka_spark.core.ledger.entry import deliveries_of_event
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.shown_text import moment
 
 _THERE = (Coverage.COVERED, Coverage.DUPLICATED)
 
@@ -87,4 +87,4 @@ def copied_before(plan: ReplayPlan, events: Iterable[Any]) -> int | None:
 
 def _moment(ms: int | None) -> str:
     """A time as forms and logs show it; empty for None."""
-    return "" if ms is None else datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    return "" if ms is None else moment(ms)

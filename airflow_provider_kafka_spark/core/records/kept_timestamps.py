@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
 
 from airflow_provider_kafka_spark.core.errors import TargetError
+from airflow_provider_kafka_spark.core.shown_text import moment
 
 _OTHERWISE = "Or pass preserve_timestamps=False: records then get the time at which they are written."
 _NO_LIMIT = 2**62
@@ -42,18 +42,20 @@ def check_times(name: str, config: Mapping[str, str], oldest_ms: int, newest_ms:
     if oldest_ms >= 0 and now_ms - oldest_ms > retention:
         raise TargetError(
             f"retention.ms of the target {name!r} must reach back to the oldest planned record, of "
-            f"{_text(oldest_ms)}; it is {retention:,} ms, so the record would be deleted as soon as its segment is "
-            f"closed. Raise it. {_OTHERWISE}"
+            f"{moment(oldest_ms, 'seconds')}; it is {retention:,} ms, so the record would be deleted as soon as its "
+            f"segment is closed. Raise it. {_OTHERWISE}"
         )
     if oldest_ms >= 0 and now_ms - oldest_ms > before:
         raise TargetError(
             f"message.timestamp.before.max.ms of the target {name!r} must reach back to the oldest planned record, of "
-            f"{_text(oldest_ms)}; it is {before:,}, so the target would refuse the record. Raise it. {_OTHERWISE}"
+            f"{moment(oldest_ms, 'seconds')}; it is {before:,}, so the target would refuse the record. "
+            f"Raise it. {_OTHERWISE}"
         )
     if newest_ms - now_ms > after:
         raise TargetError(
             f"message.timestamp.after.max.ms of the target {name!r} must reach to the newest planned record, of "
-            f"{_text(newest_ms)}; it is {after:,}, so the target would refuse the record. Raise it. {_OTHERWISE}"
+            f"{moment(newest_ms, 'seconds')}; it is {after:,}, so the target would refuse the record. "
+            f"Raise it. {_OTHERWISE}"
         )
 
 
@@ -64,10 +66,3 @@ def _limits(config: Mapping[str, str]) -> tuple[int, int, int]:
     retention = int(config.get("retention.ms", -1))
     deletes = "delete" in config.get("cleanup.policy", "")
     return before, after, retention if deletes and retention >= 0 else _NO_LIMIT
-
-
-def _text(ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms since 1970"
