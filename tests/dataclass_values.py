@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -65,6 +66,8 @@ def _values(kind: Any, least: int = 0) -> Any:
         return _PLAIN[kind]
     if kind is int:
         return st.integers(least, MAX_OFFSET)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return st.sampled_from(kind)
     if is_dataclass(kind):
         return _dataclass(kind, {})
     inner = get_args(kind)

@@ -121,17 +121,6 @@ def _json_of(text: str, name: str) -> Any:
         ) from error
 
 
-def parse_provenance(value: object) -> str | None:
-    """How a copy says where its records came from: ``headers``, ``segments`` or None, which may be text.
-
-    :raises OptionError: if it is none of these.
-    """
-    found = text_or_none(value)
-    if found not in ("headers", "segments", None):
-        raise OptionError(f"provenance must be 'headers', 'segments' or None; got {value!r}.")
-    return None if found is None else str(found)
-
-
 def check_on_empty(value: object) -> None:
     """:raises OptionError: if it is neither ``succeed`` nor ``skip``."""
     if value not in ("succeed", "skip"):

@@ -110,9 +110,9 @@ def copy_ranges(
         # Nothing was written twice, so nothing has to be searched for duplicates.
         again = f"{failed} Spark tasks failed and ran again; each went on from its committed progress."
         return replace(report, warnings=(*report.warnings, again))
-    if failed and request.transform.has_provenance_headers:
+    if failed and request.transform.provenance.in_headers:
         report = replace(report, duplicates=find_written(spark, request, run, targets).duplicates)
-    may_be = report.may_have_duplicates or (failed > 0 and not request.transform.has_provenance_headers)
+    may_be = report.may_have_duplicates or (failed > 0 and not request.transform.provenance.in_headers)
     return replace(report, failed_tasks=failed, may_have_duplicates=may_be)
 
 
@@ -127,7 +127,7 @@ def _report(
     """The counts of this driver, and of what earlier tries had delivered."""
     planned, run = request.offset_ranges.without_empty(), remaining.run
     segments = _segments(request, remaining, result)
-    unmapped = [_UNMAPPED] if request.transform.provenance == "segments" and segments is None else []
+    unmapped = [_UNMAPPED] if request.transform.provenance.in_segments and segments is None else []
     before = _per_range(planned, remaining.before.ranges)
     rejected = result.rejected + _per_range(planned, remaining.before.rejected)
     ranges = (
@@ -158,7 +158,7 @@ def _report(
         delivered_before=before.total() + result.already_committed.total(),
         committed_before=remaining.committed,
         duplicates=remaining.before.duplicates,
-        may_have_duplicates=remaining.repeats and not request.transform.has_provenance_headers,
+        may_have_duplicates=remaining.repeats and not request.transform.provenance.in_headers,
         leaves_mark=run.leaves_mark,
         progress_groups=run.groups,
         # A driver that only counts proves what was proved, and no more.
@@ -277,7 +277,7 @@ def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) ->
     if _is_proved(request, remaining) and request.proved_segments is not None:
         # The slots were removed when the worker had proved the delivery.
         return joined(within(request.proved_segments, request.offset_ranges))
-    if transform.provenance != "segments" or any(report.segments_unknown for report in reports):
+    if not transform.provenance.in_segments or any(report.segments_unknown for report in reports):
         return None
     pieces = {} if remaining.source is None else {piece.name: piece for piece in remaining.source.pieces}
     found = list[Segment]()

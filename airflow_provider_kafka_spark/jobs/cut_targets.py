@@ -81,7 +81,7 @@ def cut_since(
     cut = {place for place, offset in told_of if offset >= ends.get(place, offset + 1)}
     cut |= {_place(b) for a, b in pairwise(ordered) if _place(a) == _place(b) and _overlaps(a, b)}
     # They say nothing of a partition that is cut already.
-    if request.transform.has_provenance_headers:
+    if request.transform.provenance.in_headers:
         cut.update(_without_our_header(jvm, request, run_id, told.lasts, cut, compacted))
     elif ordered:
         cut.update(_other_than_source(jvm, request, ordered, cut, compacted))

@@ -103,7 +103,7 @@ def find_remaining(
         )
     target_ids = {name: topic.id for name, topic in described.items()}
     compacted = _compacted(configs)
-    reads_back = request.transform.has_provenance_headers and not compacted
+    reads_back = request.transform.provenance.in_headers and not compacted
     may_lack = may_lack_records(configs, targets)
     decision = run.claim(request, source.pieces, described, reads_back=reads_back, may_lack=may_lack)
     only_counts = decision is Decision.DELIVERED

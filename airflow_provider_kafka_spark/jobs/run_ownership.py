@@ -257,7 +257,7 @@ class RunOwnership:
             self._open_plainly(decision)
             return {}
         # Without headers nothing was found in the target, and the pieces are those of the whole plan.
-        is_part = decision is Decision.READ_BACK and self._request.transform.has_provenance_headers
+        is_part = decision is Decision.READ_BACK and self._request.transform.provenance.in_headers
         claimant = self._new_claimant(pieces, is_part=is_part)
         width = self._targets[self._store.topics[0]].partitions
         if decision is Decision.CONTINUE and before is not None:
@@ -347,7 +347,7 @@ class RunOwnership:
         if not is_part:
             self.key = key
         may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
-        carries = request.transform.provenance == "segments" and not request.goes_on
+        carries = request.transform.provenance.in_segments and not request.goes_on
         of_worker = request.untrusted_until, carries, request.proved_until, request.proved_key, request.proved_repeats
         of_target = self._reads_back, self._leaders
         return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker, *of_target)

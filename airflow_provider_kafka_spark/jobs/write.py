@@ -106,7 +106,7 @@ def _settings(
     delivery_timeout_ms = int(options.get("kafka.delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
     return WriterSettings(
         run_id=remaining.run.run_id,
-        provenance_header=PROVENANCE_HEADER if transform.has_provenance_headers else None,
+        provenance_header=transform.provenance.header,
         target_topic=transform.topic,
         target_topics=transform.topic_map,
         wanted=_wanted(transform),
@@ -129,7 +129,7 @@ def _settings(
         owner=remaining.run.owner,
         id_prefix=remaining.run.id_prefix,
         delivered=remaining.is_delivered,
-        segments=transform.provenance == "segments",
+        segments=transform.provenance.in_segments,
         pace=pace,
         producer={name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")},
     )

@@ -100,7 +100,7 @@ class Attempt:
         """
         parameters = self.parameters
         # Progress is committed as an offset of the target.
-        reads = parameters.is_exactly_once or (reads_back and parameters.has_provenance_headers)
+        reads = parameters.is_exactly_once or (reads_back and parameters.provenance.in_headers)
         check_topics(self.sink, parameters.known_targets, "WRITE", *(["READ"] if reads else []))
         if parameters.is_exactly_once:
             timeout = parameters.sink_options.get("kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)

@@ -347,7 +347,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     def _log_plan(
         self, parameters: CopyParameters, plan: ReplayPlan, stream_plan: StreamPlan, checkpoint: Checkpoint | None
     ) -> None:
-        finds_delivered = parameters.has_provenance_headers or parameters.is_exactly_once
+        finds_delivered = parameters.provenance.in_headers or parameters.is_exactly_once
         starting = parameters.records["starting_offsets"]
         log_stream_plan(self.log, plan, stream_plan, checkpoint, starting, finds_delivered)
 
@@ -496,7 +496,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
         may_have_duplicates = collected.report.may_have_duplicates
         is_mapped = collected.report.segments is not None or not collected.report.records_written
-        if finished_before and planned.transform.provenance == "segments" and is_mapped:
+        if finished_before and planned.transform.provenance.in_segments and is_mapped:
             before = self._segments(folder, stream_plan)
             segments = {*(collected.report.segments or ()), *within(before.segments, finished_before)}
             result["segments"] = [s.to_dict() for s in joined(segments)]

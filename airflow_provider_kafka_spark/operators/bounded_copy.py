@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -54,7 +53,7 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, 
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.topics.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.topics.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
-from airflow_provider_kafka_spark.core.wire.codec import decode
+from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Transform
 from airflow_provider_kafka_spark.operators.attempt import Attempt
@@ -282,8 +281,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 "the two out."
             )
         fixed = approved.origin.parameters
-        given = {name: _as_json(declared[name].read(getattr(self, name))) for name in fixed}
-        otherwise = {name: _as_json(declared[name].read_default(defaults[name])) for name in fixed}
+        given = {name: encode(declared[name].read(getattr(self, name))) for name in fixed}
+        otherwise = {name: encode(declared[name].read_default(defaults[name])) for name in fixed}
         for name, value in approved.adopted(given, otherwise).items():
             setattr(self, name, value)
         self._approved = approved
@@ -578,7 +577,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             self.log.info(
                 "An earlier try of this run may have written records: this one resumes from its committed progress."
             )
-        elif planned.parameters.has_provenance_headers:
+        elif planned.parameters.provenance.in_headers:
             self.log.info(
                 "An earlier try of this run may have delivered records: the target is searched for them first."
             )
@@ -599,10 +598,6 @@ def _resolve_ranges(attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges,
     cluster = attempt.source.state(topics, operation="READ")
     check_topics(attempt.source, topics, "READ")
     return resolve_replay(ranges, cluster, rules, known), cluster
-
-
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 def _defaults_of(kind: type) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
@@ -174,7 +174,7 @@ class RunState:
     def _proved(self, result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Segment, ...] | None]:
         """What this delivery and those before it have read, and where the records are, if that is known of all."""
         evidence = result.get("evidence")
-        if evidence is None or CopyEvidence.from_dict(evidence).transform.provenance != "segments":
+        if evidence is None or not CopyEvidence.from_dict(evidence).transform.provenance.in_segments:
             return (), None
         ranges = OffsetRanges.parse(result["ranges"]).without_empty()
         segments = [Segment.from_dict(s) for s in result["segments"]] if "segments" in result else None
@@ -262,7 +262,7 @@ class RunStateStore:
         :param transform: how each record is changed.
         :param cuts: where logs were cut since that had reached further.
         """
-        fingerprint = plan.fingerprint(asdict(transform))
+        fingerprint = plan.fingerprint(encode(transform))
         changed = fingerprint_changes(state.fingerprint, fingerprint)
         changed += [f"the log of {p}, which was cut at {offset}" for p, offset in sorted(cuts.items())]
         if not changed:

@@ -52,7 +52,7 @@ class Copy:
         assert report.duplicates == 0
         if self.in_order and times == 1:
             self._check_order(arrived)
-        if request.transform.provenance == "segments":
+        if request.transform.provenance.in_segments:
             self._check_segments(report, arrived)
         planned = request.planned_offsets if request.stream is not None else request.offset_ranges.total
         assert sum(r.offset_range.size for r in report.ranges) == planned

@@ -13,6 +13,7 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, StreamRequest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
@@ -53,7 +54,7 @@ def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: 
     manifest = None if checkpoint is None else checkpoint.manifest
     if manifest is None:
         binding = Binding("", source, "", request.transform.topic)
-        form = BatchForm("headers", True, True, "read_committed", request.delivery)
+        form = BatchForm(Trace.HEADERS, True, True, "read_committed", request.delivery)
         starting = {r.topic_partition: r.from_offset for r in request.offset_ranges}
         manifest = StreamManifest(binding, form, request.run_id, starting)
         checkpoint = Checkpoint(0, manifest)

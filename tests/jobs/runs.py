@@ -15,6 +15,7 @@ from pyspark import InheritableThread
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
@@ -41,6 +42,7 @@ def copy_request(
     parsed = OffsetRanges.parse(ranges)
     spans = options.pop("spans", None) or plan_spans(parsed)
     options.setdefault("submitted_at_ms", int(time.time() * 1000))
+    provenance = options.pop("provenance", Trace.HEADERS)
     login = {} if broker is None else {"kafka.bootstrap.servers": broker.bootstrap_servers}
     source_options, sink_options = options.pop("source_options", {}), options.pop("sink_options", {})
     request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
@@ -51,7 +53,7 @@ def copy_request(
         plan_digest=" ".join(parsed.format()),
         ranges=tuple(parsed.format()),
         spans=spans,
-        transform=Transform(**options),
+        transform=Transform(provenance=Trace(provenance), **options),
         source_options={**source_defaults(spans, read_committed=True), **login, **source_options},
         sink_options={**sink_defaults(), **login, **sink_options},
         report_uri="",

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_kafka_spark.core.errors import ExpressionError
 from airflow_provider_kafka_spark.core.records.expressions import expanded
 from airflow_provider_kafka_spark.core.records.spark_functions import FUNCTIONS, KEYWORDS, NEWEST_SPARK
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.jobs.local_table import local_table
 from airflow_provider_kafka_spark.jobs.transform import SOURCE_COLUMNS, check_expressions, mark_selected, to_rows
@@ -127,7 +128,7 @@ def test_the_names_that_are_known_before_spark_starts_are_those_of_spark(spark: 
 
 def test_a_comment_does_not_cut_what_stands_beside_an_expression(spark: SparkSession) -> None:
     """The window of timestamps still counts."""
-    transform = Transform(where="true -- all", topic="copy", window_end_ms=1_000, provenance=None)
+    transform = Transform(where="true -- all", topic="copy", window_end_ms=1_000, provenance=Trace.NOTHING)
     check_expressions(spark, transform)
     rows = [("copy", 0, 1), ("copy", 0, 2)]
     records = local_table(spark, {"topic": "string", "partition": "int", "offset": "bigint"}, rows).selectExpr(
@@ -139,7 +140,9 @@ def test_a_comment_does_not_cut_what_stands_beside_an_expression(spark: SparkSes
 def test_variables_are_not_replaced(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark would put its own settings and the environment of the driver into an expression."""
     text = "${env:HOME} ${system:java.home} ${spark.app.id}"
-    transform = Transform(columns={"value": f"'{text}'", "key": "'${env:HOME}'"}, topic="copy", provenance=None)
+    transform = Transform(
+        columns={"value": f"'{text}'", "key": "'${env:HOME}'"}, topic="copy", provenance=Trace.NOTHING
+    )
     check_expressions(spark, transform)
     record = local_table(spark, SOURCE_COLUMNS | {"timestamp": "string"}, [(None,) * 8])
     (copied,) = to_rows(record, transform, whole=True).collect()

@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.copies.verification import result_of_run
 from airflow_provider_kafka_spark.core.errors import TopicRecreatedError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.segments import Segment
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, resolve_replay
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
@@ -81,7 +82,7 @@ class World:
             seconds=1.0,
         )
         evidence = CopyEvidence(
-            Transform(topic=self.target, provenance=provenance),
+            Transform(topic=self.target, provenance=Trace(provenance)),
             source_cluster_id=plan.source_cluster_id,
             target_cluster_id=plan.target_cluster_id,
             target_ids=plan.target_ids,

@@ -12,6 +12,7 @@ from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LARGEST_FILE,
     Batch,
@@ -27,7 +28,7 @@ from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, fini
 from tests.core.refusals import refuses
 
 _P = TopicPartition("orders", 0)
-_FORM = BatchForm("headers", True, True, "read_committed", "exactly_once")
+_FORM = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 0)
 
 

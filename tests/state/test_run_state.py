@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDeliver
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Transform
@@ -507,7 +508,7 @@ def test_a_retry_after_the_end_has_the_result(store: TaskStateStore, ranges: int
         pytest.param(replace(PLAN, target_cluster_id="B"), TRANSFORM, "the target cluster", id="target-cluster"),
         pytest.param(PLAN, replace(TRANSFORM, where="offset > 3"), "where", id="where"),
         pytest.param(PLAN, replace(TRANSFORM, columns={"value": "key"}), "columns", id="columns"),
-        pytest.param(PLAN, replace(TRANSFORM, provenance=None), "provenance", id="headers"),
+        pytest.param(PLAN, replace(TRANSFORM, provenance=Trace.NOTHING), "provenance", id="headers"),
     ],
 )
 @pytest.mark.parametrize("clear_number", [pytest.param(0, id="retry"), pytest.param(1, id="clear")])

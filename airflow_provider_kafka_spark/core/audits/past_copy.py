@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.offsets.compact_result import whole_resul
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import Segment
 from airflow_provider_kafka_spark.core.records.dead_letters import dead_letters_of
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
@@ -134,7 +135,7 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
     written = {OffsetRange.parse(r): _delivered(r) for r in result["ranges"]}
     ranges = OffsetRanges(r for r in reported if not r.is_empty)
     others, unmapped = finished_before.subtract(ranges), OffsetRanges()
-    if not evidence.transform.has_provenance_headers:
+    if not evidence.transform.provenance.in_headers:
         unmapped = others.subtract(OffsetRanges.parse(result.get("mapped_before", [])))
         others = others.subtract(unmapped)
     ranges_written = [*result["target_ranges"], *dead_letters_of(result)]
@@ -150,23 +151,23 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
         source_ids={str(name): str(topic_id) for name, topic_id in result.get("source_topic_ids", {}).items()},
         target_topics=tuple(sorted(topics | {r.topic for r in targets})),
         target_ranges=_one_each(targets),
-        has_unknown_places=bool(finished_before) and not written_before and evidence.transform.has_provenance_headers,
+        has_unknown_places=bool(finished_before) and not written_before and evidence.transform.provenance.in_headers,
         compares=not evidence.transform.columns and not evidence.transform.schema_id_map,
         filtered={r: reported[r] - written[r] for r in ranges if reported[r] > written[r]},
         segments=segments,
-        has_headers=evidence.transform.has_provenance_headers,
+        has_headers=evidence.transform.provenance.in_headers,
         unmapped=unmapped,
     )
 
 
 def _segments(result: Mapping[str, Any], transform: Transform) -> tuple[Segment, ...]:
     """:raises AuditInputError: if nothing tells which records of the target are those of the copy."""
-    if transform.has_provenance_headers:
+    if transform.provenance.in_headers:
         return ()
-    if transform.provenance is None or ("segments" not in result and result["records_written"]):
+    if transform.provenance is Trace.NOTHING or ("segments" not in result and result["records_written"]):
         reason = (
             "this one had provenance=None"
-            if transform.provenance is None
+            if transform.provenance is Trace.NOTHING
             else "this one has none, because an earlier try wrote records and its progress is gone"
         )
         raise AuditInputError(

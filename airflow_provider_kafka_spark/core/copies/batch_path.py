@@ -27,13 +27,11 @@ _OF_BATCHES = {
 def changes(transform: Transform) -> tuple[str, ...]:
     """What of a request asks for other records than those of the source, as the author wrote it; empty if nothing.
 
-    >>> changes(Transform(topic="copy", provenance=None, preserve_partition=True))
-    ()
-    >>> changes(Transform(topic="copy", provenance=None, where="offset > 5"))
-    ('where', 'preserve_partition=False')
+    >>> changes(Transform(topic="copy", where="offset > 5"))
+    ('provenance="headers"', 'where', 'preserve_partition=False')
     """
     asked = {
-        'provenance="headers"': transform.provenance == "headers",
+        'provenance="headers"': transform.provenance.in_headers,
         "where": transform.where is not None,
         "columns": bool(transform.columns),
         "target_topic_expr": transform.topic_expr is not None,
@@ -53,7 +51,7 @@ def changes(transform: Transform) -> tuple[str, ...]:
 def check_segments(transform: Transform) -> None:
     """:raises InvalidInputError: if ``provenance="segments"`` meets what alters or leaves out records."""
     others = list(changes(replace(transform, window_start_ms=None, window_end_ms=None)))
-    if transform.provenance != "segments" or not others:
+    if not others or not transform.provenance.in_segments:
         return
     if others == ["preserve_partition=False"]:
         raise InvalidInputError(

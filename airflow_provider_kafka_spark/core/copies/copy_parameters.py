@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.checks import (
     whole_number,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 from airflow_provider_kafka_spark.core.wire.protocol import PauseWhileLag, Transform
 
@@ -59,7 +60,7 @@ class CopyParameters:
     preserve_partition: bool
     preserve_timestamps: bool
     include_headers: bool
-    provenance: str | None
+    provenance: Trace
     delivery: str
     isolation_level: str
     source_options: Mapping[str, str]
@@ -76,10 +77,6 @@ class CopyParameters:
     def known_targets(self) -> tuple[str, ...]:
         """Every topic that may be written to; empty if ``target_topic_expr`` decides."""
         return self.transform().targets
-
-    @property
-    def has_provenance_headers(self) -> bool:
-        return self.transform().has_provenance_headers
 
     @property
     def is_exactly_once(self) -> bool:

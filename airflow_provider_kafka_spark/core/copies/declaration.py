@@ -24,7 +24,6 @@ from airflow_provider_kafka_spark.core.checks import (
     mapping_of,
     milliseconds,
     optional_integer,
-    parse_provenance,
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.copies.copy_parameters import parse_pause
@@ -32,6 +31,7 @@ from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSpa
 from airflow_provider_kafka_spark.core.records.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.records.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.records.topic_map import check_topic_map
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.spark.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.topics.new_topics import check_on_refused_config
 
@@ -179,7 +179,7 @@ COMMON = (
     Declared("preserve_partition", FLAG, Decides.COPY),
     Declared("preserve_timestamps", FLAG, Decides.COPY),
     Declared("include_headers", FLAG, Decides.COPY),
-    Declared("provenance", Kind(lambda value, _: parse_provenance(value)), Decides.COPY),
+    Declared("provenance", Kind(lambda value, _: Trace.parse(value)), Decides.COPY),
     Declared("delivery", _one_of(check_delivery_mode), Decides.COPY),
     Declared("isolation_level", _one_of(is_read_committed), Decides.COPY),
     Declared("sink_options", SINK_OPTIONS, Decides.COPY),

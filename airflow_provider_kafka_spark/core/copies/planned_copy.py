@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults, source_defaults
 from airflow_provider_kafka_spark.core.topics.known_topics import recreated
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Pace, StreamRequest, Transform
@@ -139,7 +140,7 @@ class PlannedCopy:
         if self.stream is not None:
             return BatchForm.of(self.parameters).described()
         return {
-            **self.plan.fingerprint_of_all(asdict(self.transform)),
+            **self.plan.fingerprint_of_all(encode(self.transform)),
             "isolation_level": self.parameters.isolation_level,
         }
 
@@ -196,7 +197,7 @@ class PlannedCopy:
             "proved_targets": earlier.target_ranges,
             "audit_within": earlier.searched,
         }
-        if self.transform.provenance != "segments":
+        if not self.transform.provenance.in_segments:
             return found
         return {
             **found,

@@ -11,6 +11,7 @@ import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -39,8 +40,8 @@ def encode(value: object, version: int | None = None) -> dict[str, Any]:
 def decode(kind: type[T], value: object, *, version: int | None = None, name: str = "", remedy: str = "") -> T:
     """Read what :func:`encode` gave.
 
-    :param kind: a dataclass, or what its fields may have: numbers, text, ``X | None``, ``tuple[X, ...]``, mappings,
-        :class:`OffsetRanges` and ``Any``.
+    :param kind: a dataclass, or what its fields may have: numbers, text, enums, ``X | None``, ``tuple[X, ...]``,
+        mappings, :class:`OffsetRanges` and ``Any``.
     :param version: what the object must have; None for an object without a version.
     :param name: what the message calls it.
     :param remedy: the end of the message.
@@ -75,6 +76,8 @@ def decode_text(kind: type[T], text: str, *, version: int | None = None, name: s
 def _encode(value: Any) -> Any:
     if isinstance(value, OffsetRanges):
         return value.to_json()
+    if isinstance(value, Enum):
+        return value.value
     if is_dataclass(value):
         return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
@@ -92,6 +95,8 @@ def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
         return _made(name, OffsetRanges.parse, ranges)
     if is_dataclass(kind):
         return _decode_object(kind, value, name)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _choice(kind, value, name)
     inner = get_args(kind)
     if not inner:
         return _checked(kind, value, name, minimum)
@@ -109,6 +114,15 @@ def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
         _key(inner[0], key, name): _decode(inner[1], item, f"{name}[{reprlib.repr(key)}]")
         for key, item in _checked(dict, value, name).items()
     }
+
+
+def _choice(kind: type[Enum], value: Any, name: str) -> Any:
+    found = [choice for choice in kind if choice.value == value]
+    if not found:
+        raise ProtocolError(
+            f"{name} must be one of {', '.join(repr(choice.value) for choice in kind)}; got another value."
+        )
+    return found[0]
 
 
 def _decode_object(kind: Any, value: Any, name: str) -> Any:

@@ -214,7 +214,7 @@ def _required_acls_on_topic(topic: str, request: JobRequest | None) -> str:
             "target WRITE."
         )
     required_acls = f"The login of the target needs WRITE on topic {topic!r}"
-    if not request.transform.has_provenance_headers:
+    if not request.transform.provenance.in_headers:
         return f"{required_acls}."
     if request.is_retry:
         return (

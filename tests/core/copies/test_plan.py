@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.topics.resolve import MissingRange, ReadRules, ResolvedRanges
+from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from tests.core.refusals import refuses
 
@@ -446,7 +447,7 @@ def test_a_long_table_is_cut_and_says_what_it_hides(count: int, shown: int, hidd
 
 def test_all_that_selects_or_alters_records_tells_copies_apart() -> None:
     """What was delivered otherwise does not count for delivered: no part of a transformation is left out."""
-    plain = {**asdict(Transform()), "topic_map": {"o": "copy"}}
+    plain = {**encode(Transform()), "topic_map": {"o": "copy"}}
     before = fingerprint_of_transform(plain)
     mapped: dict[str, Any] = {"topic_map": {"o": "copy2"}, "schema_id_map": {"values": {"3": 17}}}
     others = {field.name: mapped.get(field.name, "another") for field in fields(Transform)}

@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.copies.verification import (
 )
 from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRecordsError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.resolve import MissingRange
 from airflow_provider_kafka_spark.core.wire.fault import Fault
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, RangeReport, Transform
@@ -136,7 +137,7 @@ def test_refuses_the_report_of_another_run(changes: dict[str, Any], fragment: st
         check_delivery(_report(**changes), _PLAN, _RUN, _KEEP_ALL)
 
 
-_HEADERS, _NO_HEADERS = replace(_KEEP_ALL, provenance="headers"), replace(_KEEP_ALL, provenance=None)
+_HEADERS, _NO_HEADERS = replace(_KEEP_ALL, provenance=Trace.HEADERS), replace(_KEEP_ALL, provenance=Trace.NOTHING)
 
 
 @pytest.mark.parametrize(

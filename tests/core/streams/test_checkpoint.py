@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import CheckpointError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     BEAT_SECONDS,
     LEASE_SECONDS,
@@ -33,7 +34,7 @@ from tests.core.refusals import refuses
 from tests.dataclass_values import values_of
 
 _BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
-_FORM = BatchForm("headers", True, True, "read_committed", "exactly_once")
+_FORM = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
 _MANIFEST = StreamManifest(_BINDING, _FORM, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
 _METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1_795_165_200_000, "conf": {"a": "b\\n"}})
 _OFFSETS_FILE = f'v1\n{_METADATA}\n{{"orders":{{"1":7,"0":23}}}}'
@@ -54,14 +55,15 @@ def test_offsets_read_back(offsets: Offsets) -> None:
     ("begun", "now", "changes"),
     [
         pytest.param({}, {}, [], id="the-same"),
-        pytest.param({"provenance": "segments"}, {}, ["provenance must stay 'segments'; got 'headers'"], id="one"),
+        pytest.param({"provenance": Trace.SEGMENTS}, {}, ["provenance must stay 'segments'; got 'headers'"], id="one"),
         pytest.param(
-            {"provenance": None}, {"provenance": None, "delivery": "at_least_once"},
+            {"provenance": Trace.NOTHING}, {"provenance": Trace.NOTHING, "delivery": "at_least_once"},
             ["delivery must stay 'exactly_once'; got 'at_least_once'"], id="progress-that-would-be-lost",
         ),
         pytest.param({}, {"delivery": "at_least_once"}, [], id="the-target-is-read-back"),
         pytest.param(
-            {"provenance": None, "delivery": "at_least_once"}, {"provenance": None}, [], id="there-is-no-progress",
+            {"provenance": Trace.NOTHING, "delivery": "at_least_once"}, {"provenance": Trace.NOTHING}, [],
+            id="there-is-no-progress",
         ),
     ],
 )  # fmt: skip

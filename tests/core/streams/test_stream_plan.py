@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.errors import (
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from airflow_provider_kafka_spark.core.topics.bounds import Bound, parse_start
@@ -25,7 +26,7 @@ _NOW = 1_795_168_800_000
 _STRICT = ReadRules()
 _PERMISSIVE = ReadRules(fail_on_data_loss=False)
 _BINDING = Binding("cluster", '[["o"], null, null]', "cluster", "copy")
-_FORM = BatchForm("headers", True, True, "read_committed", "exactly_once")
+_FORM = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
 _ID, _NEW_ID = "0123456789abcdef", "fedcba9876543210"
 _SELECTION, _BOTH_TOPICS = Selection(topics=["o"]), Selection(topics=["o", "p"])
 #: What is known of moments in partition 0 of topic ``o``: none has a record, but for the present one.
@@ -202,7 +203,7 @@ def test_a_reset_begins_a_generation() -> None:
 
 @pytest.mark.parametrize("name", [f.name for f in fields(BatchForm)])
 def test_an_uncommitted_batch_keeps_its_form(name: str) -> None:
-    begun = replace(_FORM, provenance=None)
+    begun = replace(_FORM, provenance=Trace.NOTHING)
     changed = replace(begun, **{name: not begun.include_headers if name == "include_headers" else "other"})
     with refuses(CheckpointError, "batch 5", f"{name} must stay", "for one run", "reset_checkpoint_to={'o': {'0': 5}}"):
         _resolve(_checkpoint(_offsets(o0=5), _offsets(o0=8), form=begun), _TEN_RECORDS, form=changed)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, ExpressionError, JobFailedError
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.wire.failure_causes import find_cause
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, StreamRequest, Transform
 from tests.core.job_requests import job_request
@@ -143,7 +144,7 @@ _BY_EXPRESSION = "concat(topic, '_copy')"
         (_TOPIC.format("copy"), request(), _WRITES.format("topic 'copy'. If it has that, it needs READ too: a Spark")),
         (_TOPIC.format("copy"), request(is_retry=True), _WRITES.format("topic 'copy', and READ, since this is a")),
         # Nothing is read back.
-        (_TOPIC.format("copy"), request(is_retry=True, provenance=None), _WRITES.format("topic 'copy'.")),
+        (_TOPIC.format("copy"), request(is_retry=True, provenance=Trace.NOTHING), _WRITES.format("topic 'copy'.")),
         (_TOPIC.format("orders_copy"), request(topic_expr=_BY_EXPRESSION), _WRITES.format("topic 'orders_copy'.")),
         (_CLUSTER, request(), _WRITES.format("topic 'copy'.")),
         (_CLUSTER, request(topic_expr=_BY_EXPRESSION), "WRITE on every topic that target_topic_expr leads to"),

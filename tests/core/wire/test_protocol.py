@@ -127,5 +127,5 @@ def test_what_is_left_out_is_the_safe_choice() -> None:
     assert request.preserve_order
     assert not request.is_retry
     assert request.transform.include_headers
-    assert request.transform.has_provenance_headers
+    assert request.transform.provenance.in_headers
     assert not request.transform.preserve_partition

@@ -11,6 +11,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.segments import Segment
+from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode_text, encode
 from airflow_provider_kafka_spark.core.wire.protocol.version import PROTOCOL_VERSION, REMEDY
@@ -33,8 +34,7 @@ class Transform:
     :param schema_id_map: see ``core.records.schema_ids``; empty if no id is rewritten.
     :param preserve_partition: write to the source partition's number.
     :param include_headers: keep the source's headers.
-    :param provenance: ``"headers"`` adds a header that says where the record came from, ``"segments"`` maps offsets in
-        the report; None does neither.
+    :param provenance: what tells where the record came from.
     :param preserve_timestamps: keep the record's timestamp.
     :param window_start_ms: drop records with an older timestamp, in ms; None drops none.
     :param window_end_ms: drop records with this timestamp or a later one, in ms.
@@ -46,7 +46,7 @@ class Transform:
     topic_expr: str | None = None
     preserve_partition: bool = False
     include_headers: bool = True
-    provenance: str | None = "headers"
+    provenance: Trace = Trace.HEADERS
     preserve_timestamps: bool = True
     window_start_ms: int | None = None
     window_end_ms: int | None = None
@@ -71,11 +71,6 @@ class Transform:
         names = self.topic_map.values() if self.topic is None else (self.topic,)
         dead = () if self.dead_letter_topic is None or self.topic_expr is not None else (self.dead_letter_topic,)
         return tuple(sorted({*names, *dead}))
-
-    @property
-    def has_provenance_headers(self) -> bool:
-        """Whether each record of the target says where it came from."""
-        return self.provenance == "headers"
 
     @property
     def has_filter(self) -> bool:
