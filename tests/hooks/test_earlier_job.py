@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partialmethod
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -15,6 +13,7 @@ from airflow_provider_kafka_spark.core.spark.driver_pod import DriverPod
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import applications
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from tests.web_server import serving
 
 ID = "application_1700000000000_0001"
 RUNNING = (200, '{"app": {"state": "RUNNING", "finalStatus": "UNDEFINED"}}')
@@ -36,12 +35,15 @@ def ended(state: str, final: str) -> tuple[int, str]:
 class ResourceManager:
     """Gives its answers in order, and the last one for ever."""
 
-    url: str
+    url: str = ""
     answers: list[tuple[int, str]] = field(default_factory=list)
     asked: int = 0
     killed: list[str] = field(default_factory=list)
 
-    def next(self) -> tuple[int, str]:
+    def answer(self, method: str, path: str) -> tuple[int, str]:
+        if method == "PUT":
+            self.killed.append(path)
+            return 202, ""
         self.asked += 1
         return self.answers[min(self.asked, len(self.answers)) - 1]
 
@@ -70,28 +72,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def yarn(connection: Callable[..., None], clock: Clock) -> Iterator[ResourceManager]:
     """``spark_default`` leads to it; queries follow each other at once."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, text = manager.next()
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def do_PUT(self) -> None:
-            manager.killed.append(self.path)
-            self.send_response(202)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        manager = ResourceManager(f"http://127.0.0.1:{server.server_port}")
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    manager = ResourceManager()
+    with serving(manager.answer) as manager.url:
         extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": manager.url}
         connection("spark_default", conn_type="spark", host="yarn", extra=extra)
         yield manager
-        server.shutdown()
 
 
 @pytest.mark.parametrize(

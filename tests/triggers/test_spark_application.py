@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +16,7 @@ from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.triggers import spark_application
 from airflow_provider_kafka_spark.triggers.spark_application import SparkApplicationTrigger, open_watches
 from tests.triggers.conftest import until
+from tests.web_server import serving
 
 IDS = [f"application_1795447512433_{number:04}" for number in range(200)]
 
@@ -27,38 +25,23 @@ class Manager:
     """Answers as YARN's ResourceManager; ``tests/yarn`` has the real one."""
 
     def __init__(self) -> None:
+        self.address = ""
         self.alive = dict.fromkeys(IDS, "RUNNING")
         self.requests: list[str] = []
         #: In place of an answer.
         self.says: tuple[int, str] | None = None
-        manager = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                manager.requests.append(self.path)
-                # Those of others too, and an empty list as null.
-                found = [
-                    {"id": name, "state": state, "applicationTags": f"{COMMON_TAG},kafka-spark-x"}
-                    for name, state in manager.alive.items()
-                ]
-                self._answer(json.dumps({"apps": {"app": found} if found else None}))
-
-            def do_PUT(self) -> None:
-                manager.requests.append(f"PUT {self.path}")
-                self.rfile.read(int(self.headers["Content-Length"]))
-                manager.alive.pop(self.path.split("/")[-2], None)
-                self._answer("{}")
-
-            def _answer(self, text: str) -> None:
-                status, text = manager.says or (200, text)
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *_: Any) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
+    def answer(self, method: str, path: str) -> tuple[int, str]:
+        self.requests.append(path if method == "GET" else f"{method} {path}")
+        if method == "PUT":
+            self.alive.pop(path.split("/")[-2], None)
+            return self.says or (200, "{}")
+        # Those of others too, and an empty list as null.
+        found = [
+            {"id": name, "state": state, "applicationTags": f"{COMMON_TAG},kafka-spark-x"}
+            for name, state in self.alive.items()
+        ]
+        return self.says or (200, json.dumps({"apps": {"app": found} if found else None}))
 
 
 @pytest.fixture
@@ -66,12 +49,8 @@ def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
     monkeypatch.setattr(spark_application, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(spark_application, "_SETTLE_SECONDS", 0.0)
     manager = Manager()
-    thread = threading.Thread(target=manager.server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield manager
-    manager.server.shutdown()
-    manager.server.server_close()
-    thread.join()
+    with serving(manager.answer) as manager.address:
+        yield manager
 
 
 async def fired(trigger: SparkApplicationTrigger) -> str:

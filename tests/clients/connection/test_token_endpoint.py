@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, KafkaSparkError
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.toolchain.settings import TOKEN_ENDPOINT_HOSTS
+from tests.web_server import serving
 
 
 @pytest.fixture
 def internal_service() -> Iterator[str]:
     """The address of a web service that knows no OAuth."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.send_error(404, "hunter2", "hunter2")
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing to the test's stderr."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with serving(lambda *_: (404, "hunter2")) as address:
+        yield f"{address}/"
 
 
 @pytest.fixture
