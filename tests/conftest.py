@@ -18,7 +18,7 @@ from hypothesis import settings
 from airflow_provider_kafka_spark.testing.short_lived_jvm import OPTIONS_VARIABLE, SHORT_LIVED
 
 # Property tests say the same on every machine: no database of earlier failures, no time limit of an example.
-settings.register_profile("same everywhere", database=None, deadline=None, max_examples=100)
+settings.register_profile("same everywhere", database=None, deadline=None, max_examples=60)
 settings.load_profile("same everywhere")
 
 # Airflow reads its environment when it is first imported, which the imports of the tests do.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 #: What a test needs that takes seconds to start. A test without any of it is in the quick ring.
-SERVICES = ("broker", "spark", "airflow", "packaging", "kubernetes")
+SERVICES = ("broker", "spark", "airflow", "packaging", "kubernetes", "process")
 #: More of what the whole ring proves once.
 LONG = ("long", "fault")
 

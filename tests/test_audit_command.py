@@ -119,6 +119,7 @@ def run(*arguments: str, **environment: str) -> Any:
     )
 
 
+@pytest.mark.process
 def test_help() -> None:
     """It says what each exit code means, and needs no Airflow for it."""
     done = run("--help")

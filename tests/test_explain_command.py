@@ -72,6 +72,7 @@ def test_the_list_and_nothing_to_explain(capsys: pytest.CaptureFixture[str]) -> 
     assert "must be given" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_as_a_command_of_its_own_and_of_airflow(capsys: pytest.CaptureFixture[str]) -> None:
     def run(*command: str) -> subprocess.CompletedProcess[str]:
         whole = [sys.executable, "-m", *command]

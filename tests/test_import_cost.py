@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.process
 def test_operators_import_neither_spark_nor_kubernetes() -> None:
     """Where Kubernetes' provider is installed, the Spark provider imports its clients, which takes seconds."""
     program = (

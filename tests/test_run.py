@@ -13,6 +13,8 @@ import pytest
 from tests.rings import QUICK_RING, WHOLE_RING
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 _ROOT = Path(__file__).parents[1]
 _CONFIGURATION = """\
 [pytest]
@@ -24,6 +26,7 @@ markers =
     airflow: needs a service
     packaging: needs a service
     kubernetes: needs a service
+    process: needs a service
     fault: of the long ring
 """
 #: A shell starts what runs in the background with SIGINT ignored.

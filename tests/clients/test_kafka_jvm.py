@@ -39,6 +39,8 @@ from tests.services.identity_provider import IdentityProvider
 from tests.services.kerberos import Kdc
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 def test_it_inherits_nothing_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither its connections nor its variables and settings; what Java needs, it has. Settings for all JVMs of the

@@ -1,14 +1,20 @@
-"""The first record at or after a moment, where the broker's answer is none."""
+"""Reading records: the first one at or after a moment, those at the edges of ranges, and how many there are."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
+import confluent_kafka
 import pytest
 
 from airflow_provider_kafka_spark.clients import record_reads
+from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
-from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.spans import SMALL_GAP_OFFSETS
 from airflow_provider_kafka_spark.core.topics import record_search
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
@@ -100,3 +106,61 @@ def test_what_a_topic_permits_is_credible(kafka: KafkaBroker, topic: TopicFactor
 
     assert list(found.first_at.values()) == [0]
     assert not found.unsettled
+
+
+def test_a_record_that_cannot_be_unpacked_is_left_out_with_a_warning(
+    kafka: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A few KB on the broker may be more than a client unpacks. It must not stop every copy of its topic, since the job
+    can leave it out.
+    """
+    name, now = topic(2), int(time.time() * 1000)
+    large = Record(value=bytes(110_000_000), timestamp=now - 5_000, partition=0)
+    kafka.produce(name, [large], {"compression.type": "zstd", "message.max.bytes": 200_000_000})
+    kafka.produce(name, [Record(value=b"v", timestamp=now - age, partition=p) for p, age in ((0, 1_000), (1, 0))])
+    ranges = OffsetRanges([OffsetRange(name, 0, 0, 2), OffsetRange(name, 1, 0, 1)])
+
+    assert edge_timestamps(KafkaHook(), ranges) == {name: (now - 1_000, now)}
+
+    assert capsys.readouterr().out.count(f"The timestamp of {name}[0]@0 is not compared") == 1
+
+
+def test_all_partitions_are_read_at_once_and_a_seek_is_only_for_a_long_gap(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred ranges that end with a marker, in as many partitions, and ranges of one partition that are near and far
+    away: one consumer, one assignment, and one seek.
+    """
+    calls: Counter[str] = Counter()
+
+    class CountingConsumer(confluent_kafka.Consumer):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            calls["made"] += 1
+            super().__init__(*args, **kwargs)
+
+        def assign(self, *args: Any, **kwargs: Any) -> None:
+            calls["assigned"] += 1
+            super().assign(*args, **kwargs)
+
+        def incremental_assign(self, partitions: Any) -> None:
+            calls["sought"] += len(partitions)
+            super().incremental_assign(partitions)
+
+    many, one = topic(100, suffix="many"), topic(suffix="one")
+    kafka.produce_transaction(many, [Record(value=b"v", partition=i % 100) for i in range(300)])
+    kafka.produce_transaction(one, [Record(value=b"v") for _ in range(9)])  # and a marker at 9
+    kafka.produce(one, [Record(value=b"v") for _ in range(2 * SMALL_GAP_OFFSETS + 50)])
+    far = 2 * SMALL_GAP_OFFSETS
+    ranges = OffsetRanges(
+        [
+            *(OffsetRange(many, i, 0, 4) for i in range(100)),
+            *(OffsetRange(one, 0, start, start + 3) for start in (0, 3, 7, 20, far, far + 20)),
+        ]
+    )
+    monkeypatch.setattr(confluent_kafka, "Consumer", CountingConsumer)
+
+    with KafkaHook(timeout=20) as hook:
+        counts = hook.count_records(ranges)
+
+    assert list(counts.values()) == [*[3] * 100, 3, 3, 2, 3, 3, 3]
+    assert calls == {"made": 1, "assigned": 1, "sought": 1}

@@ -15,7 +15,7 @@ from tests.coverage_page.runs import event, ledger, task
 from tests.coverage_page.stub_api import FUNCTION, StubApi
 from tests.required_tools import needs_chromium
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.process]
 
 RANGES = {"offset_ranges": {"value": [], "schema": {"type": "array"}}}
 #: 100 to 200 is missing.

@@ -82,6 +82,7 @@ def test_a_transport_with_a_login_is_refused(name: str) -> None:
         check_transport({}, {**harmless, f"spark.openlineage.transport.{name}": "k"})
 
 
+@pytest.mark.process
 def test_nothing_is_imported_without_the_provider() -> None:
     program = (
         "import sys\n"

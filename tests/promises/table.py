@@ -496,7 +496,6 @@ only refer to the file (`${file:<path>:<name>}`)
   tests/core/spark/test_secret_references.py::test_secrets_are_referred_to
 No other file can be referred to
   tests/clients/test_kafka_jvm.py::test_the_client_reads_what_options_refer_to
-  quick: local
 
 # Files on a cluster
 On a cluster the file of logins is sent by `--files`
@@ -526,14 +525,11 @@ is loaded only from where nobody else can put any
   tests/toolchain/test_private_folder.py::test_a_folder_of_another_user_is_refused
   tests/toolchain/test_jars.py::test_a_cache_that_others_may_write_is_refused
   tests/toolchain/test_connector.py::test_a_connector_that_others_may_write_is_refused
-  quick: local
 are known by their SHA-256: a mirror with other content is refused
   tests/toolchain/test_connector.py::test_a_mirror_with_another_connector_is_refused
   tests/toolchain/test_login_handlers.py::test_msk_s_handler_is_one_jar_known_by_its_content
-  quick: local
 A changed jar is a `JarError`
   tests/toolchain/test_jars.py::test_a_jar_that_has_changed_is_refused
-  quick: local
 a changed one is not used, and the job compiles the classes itself
   tests/toolchain/test_writer_jar.py::test_a_damaged_jar_is_not_used
   quick: local
@@ -573,7 +569,7 @@ can forge what the log says of progress, and nothing else
   tests/jobs/test_progress.py::test_a_worker_follows_the_file
   tests/operators/test_job_bundle.py::test_a_report_is_judged_in_another_task
 what it cannot read is left out with a warning
-  tests/clients/test_edge_timestamps.py::test_a_record_that_cannot_be_unpacked_is_left_out_with_a_warning
+  tests/clients/test_record_reads.py::test_a_record_that_cannot_be_unpacked_is_left_out_with_a_warning
 Where an expression fails on a record, Spark's own error quotes the value
   tests/jobs/test_failing_expressions.py::test_a_copy_names_the_record
   tests/operators/test_local_driver.py::test_a_record_on_which_an_expression_fails_is_in_no_log
@@ -829,7 +825,6 @@ GroupOffsetsError
   tests/operators/test_consumer_group.py::test_bad_input
 JavaStartError
   tests/clients/test_kafka_jvm.py::test_a_jvm_that_does_not_start_may_do_so_later
-  quick: local
 JobFailedError
   tests/jobs/test_driver.py::test_a_job_whose_jvm_dies_leaves_its_report
 JobFolderError

@@ -36,6 +36,7 @@ def test_a_users_test_gets_a_topic_that_is_gone_afterwards(kafka_broker: KafkaBr
     assert not [name for name in kafka_broker.topics() if name.startswith("test_it")]
 
 
+@pytest.mark.process
 def test_a_missing_java_is_a_failure(tmp_path: Path) -> None:
     """A suite on a machine without Java does not pass by testing nothing."""
     done = _run_users_tests(tmp_path, {"JAVA_HOME": str(tmp_path)}, without=[BOOTSTRAP_VARIABLE])

@@ -30,6 +30,7 @@ def test_the_connector_is_known_by_its_content() -> None:
     assert {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in found} == known
 
 
+@pytest.mark.process
 def test_a_mirror_with_another_connector_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the checksums beside its files fit."""
     home = find_spark_home()

@@ -27,6 +27,8 @@ from airflow_provider_kafka_spark.toolchain import jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, HTTP_HOSTS, MAVEN_REPOSITORY
 
+pytestmark = pytest.mark.process
+
 _APP, _NAMES = ["org.example:app:1.0"], ["app-1.0.jar", "library-2.0.jar"]
 _RESOLVE = """
 import sys
@@ -141,12 +143,6 @@ def test_an_excluded_module_stays_away(repository: Repository, filled: Path) -> 
     found = jars.resolve(_APP, excludes=["org.example:library"], root=filled, repository=repository.url)
     assert [jar.name for jar in found] == ["app-1.0.jar"]
     assert len(jars.resolve(_APP, root=filled)) == 2
-
-
-def test_the_second_time_starts_no_java(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was fetched is returned without Java, without Ivy and without a network."""
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    assert [jar.name for jar in jars.resolve(_APP, root=filled)] == ["app-1.0.jar", "library-2.0.jar"]
 
 
 def test_processes_that_want_the_same_fetch_it_once(repository: Repository, root: Path) -> None:
@@ -294,20 +290,6 @@ def test_a_cache_that_others_may_write_is_refused(filled: Path, part: str) -> No
 
     folder.chmod(0o755)
     assert jars.resolve(_APP, root=filled) == found
-
-
-def test_a_cache_of_somebody_else_is_refused(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for root's, which may be part of an image."""
-    found = jars.resolve(_APP, root=filled)
-    owner = filled.stat().st_uid
-    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
-    if owner == 0:
-        assert jars.resolve(_APP, root=filled) == found
-        for path in (filled, filled / "jars", found[0].parent):
-            os.chown(path, 4242, -1)
-
-    with pytest.raises(JarError, match=r"must belong to this user.* it belongs to user (?!0 )\d+"):
-        jars.resolve(_APP, root=filled)
 
 
 def test_the_cache_can_be_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

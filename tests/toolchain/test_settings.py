@@ -74,6 +74,7 @@ def test_hosts_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert token_endpoint_hosts() == {"id.example.com", "10.0.0.1"}
 
 
+@pytest.mark.process
 def test_airflow_cfg_is_read_after_variables_and_those_of_airflows_form_come_first(
     airflow_cfg: Mapping[str, str],
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_process_without_airflow_reads_variables_and_does_not_import_it(airflo
     assert run(code, {**airflow_cfg, **environment}).splitlines() == ["/new None False", "False"]
 
 
+@pytest.mark.process
 def test_airflow_lists_the_section(airflow_cfg: Mapping[str, str]) -> None:
     """With the descriptions of the metadata, which Airflow checks against its schema."""
     arguments = ["config", "list", "--section", "kafka_spark", "--include-descriptions", "--show-values"]

@@ -63,7 +63,7 @@ def walked(request: pytest.FixtureRequest) -> Iterator[int]:
         yield request.param
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(log=LOGS, more=entries(st.integers(0, 2_000)), epoch_ms=st.integers(0, 110))
 def test_a_settled_answer_is_the_first_record_and_stays_it_while_the_log_grows(log, more, epoch_ms):
     found, _ = log.search(epoch_ms)
@@ -72,7 +72,7 @@ def test_a_settled_answer_is_the_first_record_and_stays_it_while_the_log_grows(l
         assert replace(log, entries=log.entries + more).search(epoch_ms)[0] == found
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(log=LOGS, epoch_ms=st.integers(0, 110))
 def test_every_answer_is_a_record_of_a_credible_time_at_or_after_the_moment(log, epoch_ms):
     found, _ = log.search(epoch_ms)
@@ -85,7 +85,7 @@ def test_every_answer_is_a_record_of_a_credible_time_at_or_after_the_moment(log,
         assert found.ahead[1] > LIMIT
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(log=LOGS, ms=st.lists(st.integers(0, 100), max_size=60), epoch_ms=st.integers(0, 110))
 def test_in_order_of_time_every_answer_is_the_first_record(log, ms, epoch_ms):
     """Whatever the times of markers are, and those that are not credible."""
@@ -95,7 +95,7 @@ def test_in_order_of_time_every_answer_is_the_first_record(log, ms, epoch_ms):
     assert log.search(epoch_ms)[0].offset == log.first(epoch_ms)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     log=LOGS,
     moments=st.lists(st.integers(0, 110), min_size=2, max_size=6),
