@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.toolchain.connector import connector_jars
 from airflow_provider_kafka_spark.toolchain.jars import cache_root
-from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE, MAVEN_REPOSITORY
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY
 from tests.airflow_fakes import task_context
 from tests.e2e.process_mark import ProcessMark
 from tests.waiting import until
@@ -167,25 +167,6 @@ def test_a_task_uses_what_was_prepared(
     assert ready.archives() == before
 
 
-@pytest.mark.long
-@pytest.mark.broker
-@pytest.mark.spark
-def test_a_task_compiles_the_writer_where_its_jar_is_damaged(
-    ready: Cache, loaded_classes: Callable[[str | None], dict[str, str]], tmp_path: Path
-) -> None:
-    """Its classes are the compiled ones, and the copy is complete."""
-    sound = shutil.copy2(ready.writer, tmp_path)
-    os.truncate(ready.writer, ready.writer.stat().st_size - 100)
-
-    sources = loaded_classes(None)
-    # With its time, which the class archive knows.
-    shutil.copy2(sound, ready.writer)
-
-    assert "writer.jar" not in sources[f"{_WRITER}.RecordWriter"]
-    assert "shared" not in sources[f"{_WRITER}.RecordWriter"]
-    assert sources["org.codehaus.janino.UnitCompiler"]
-
-
 @pytest.mark.spark
 def test_a_second_call_finds_all_there(ready: Cache, capsys: pytest.CaptureFixture[str]) -> None:
     before = ready.archives()
@@ -307,19 +288,6 @@ def test_help() -> None:
     assert done.returncode == 0
     assert "Exit code: 0 if all is ready, 1 if not." in " ".join(done.stdout.split())
     assert run("--no-such-option").returncode == 2
-
-
-@pytest.mark.spark
-def test_a_worker_without_class_archives(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By the setting. The command needs nothing else then but the jars."""
-    monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
-
-    assert prepare.main([]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.endswith(f"jars of the Kafka connector and no class archive, cached in {cache.folder}.")
-    assert cache.archives() == {}
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ forwards only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -13,7 +13,6 @@ from confluent_kafka import Consumer
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.errors import (
-    BrokerAuthorizationError,
     ConsumerGroupError,
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
@@ -112,17 +111,3 @@ def test_a_member_that_came_meanwhile_is_noticed_in_the_result_of_each_partition
     assert f"{name}[0]" in str(raised.value)
     assert f"{name}[1]" in str(raised.value)
     assert kafka.committed(group.group_id, name) == {}
-
-
-def test_a_group_that_the_login_may_not_see_is_named(
-    secured_broker: KafkaBroker, connection: Callable[..., None]
-) -> None:
-    """Not taken for a group without commits or members."""
-    connection("kafka_sasl", extra=secured_broker.sasl_client_config("guest"))
-    with KafkaHook("kafka_sasl", timeout=20) as hook:
-        for ask in (
-            lambda: ConsumerGroup(hook, "copy").committed([TopicPartition("seen", 0)]),
-            lambda: ConsumerGroup(hook, "copy").raise_if_members(),
-        ):
-            with pytest.raises(BrokerAuthorizationError, match="'copy'"):
-                ask()

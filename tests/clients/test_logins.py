@@ -219,8 +219,6 @@ _SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "alice", "sasl.
 @pytest.mark.parametrize(
     ("at", "extra", "kind", "words"),
     [
-        ("right", lambda b, a: b.ssl_client_config(a.issue("writer")) | {"ssl.ca.pem": CertificateAuthority().ca_pem},
-         _TLS, ["unknown authority", "ssl.ca.location"]),
         ("right", lambda b, _: b.ssl_client_config(),
          _TLS, ["requires a client certificate", "ssl.certificate.location"]),
         ("right", lambda b, a: b.ssl_client_config(a.issue("writer", valid_until=_ago())),
@@ -233,13 +231,8 @@ _SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "alice", "sasl.
          _TLS, ["speaks TLS", "security.protocol"]),
         ("right", lambda b, _: b.sasl_client_config("alice") | {"bootstrap.servers": b.sasl_ssl_bootstrap_servers},
          _TLS, ["speaks TLS", "SASL_SSL"]),
-        ("wrong", lambda b, _: b.ssl_client_config(), _TLS, ["another host", "ssl.endpoint.identification.algorithm"]),
-        ("wrong", lambda b, _: b.sasl_client_config("alice", tls=True), _TLS,
-         ["The certificate that the broker shows, or that of its authority, has expired. Renew it on the broker."]),
         ("wrong", lambda b, _: _SASL | {"bootstrap.servers": b.sasl_bootstrap_servers, "sasl.mechanism": _SHA_256},
          _LOGIN, ["does not have this sasl.mechanism", "PLAIN"]),
-        ("right", lambda b, _: b.sasl_client_config("alice", "PLAIN", tls=True) | {"sasl.password": "wrong-pass"},
-         _LOGIN, ["refused the user or the password", "sasl.password"]),
         ("right", lambda b, _: b.sasl_client_config("alice", _SHA_256) | {"sasl.username": "somebody"},
          _LOGIN, ["refused the user or the password", "sasl.username"]),
         ("right", lambda b, a: b.sasl_client_config("alice") | _AT_PLAIN(b, a),
@@ -263,7 +256,7 @@ def test_a_fault_of_a_login_is_named(
     words: list[str],
 ) -> None:
     """Long before the time-out, with what to do, and not to be tried again; also where it is the protocol that is
-    wrong, of which librdkafka says nothing at all.
+    wrong, of which librdkafka says nothing at all. Four more are in ``test_connection_check.py``.
     """
     error = _refusal(connection, extra(broker if at == "right" else misconfigured_broker, authority))
     assert type(error) is kind
@@ -308,19 +301,6 @@ def test_an_identity_provider_that_does_not_answer_may_do_so_later(connection: C
     assert type(error) is BrokerUnavailableError
     assert error.retriable
     assert "identity provider does not answer" in str(error)
-
-
-def test_a_form_in_place_of_properties(connection: Connection, broker: KafkaBroker, java: KafkaJvm) -> None:
-    """The connection type of our own, for both clients; its errors name the fields of its form."""
-    assert broker.tls is not None
-    fields = {"conn_type": "kafka_spark", "host": broker.sasl_ssl_bootstrap_servers, "login": "alice"}
-    password = {"password": USERS["alice"]}
-    extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "ssl_ca": broker.tls.ca_pem}
-    _java_logs_in(java, _worker_logs_in(connection, extra, **fields, **password), broker)
-
-    error = _refusal(connection, extra, **fields, password="wrong-pass")
-    assert type(error) is BrokerAuthenticationError
-    assert 'sasl.password is "Password" (password)' in str(error)
 
 
 def _expired_ticket(kdc: Kdc) -> Path:

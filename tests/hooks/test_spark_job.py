@@ -14,7 +14,6 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     JarError,
-    JavaNotFoundError,
     JobReportMissingError,
     KafkaSparkError,
     OptionError,
@@ -39,15 +38,6 @@ def fails(hook: SparkJobHook, kind: type[KafkaSparkError], *says: str) -> None:
         hook.check()
     assert not raised.value.retriable
     assert [fragment for fragment in says if fragment not in str(raised.value)] == [], str(raised.value)
-
-
-def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without Java on the PATH the message says where it was sought and what to install."""
-    SparkJobHook().check()
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    fails(SparkJobHook(), JavaNotFoundError, "Java 17 or newer", str(tmp_path), "Install one")
 
 
 _CLUSTER = {"extra": {"deploy-mode": "cluster"}}
@@ -179,15 +169,6 @@ def test_a_connector_folder_in_the_connection(connection: Connection, tmp_path: 
     connection("spark_default", conn_type="spark", host="local", extra={"kafka-connector": f"{tmp_path}/*.jar"})
 
     fails(SparkJobHook(), JarError, "unrelated.jar", "spark-sql-kafka-0-10")
-
-
-def test_an_unreadable_jar(tmp_path: Path) -> None:
-    """A jar that the worker cannot read is named."""
-    # No file's mode stops root, which tests may run as; a link that leads nowhere stops everybody.
-    jar = tmp_path / "spark-sql-kafka-0-10_2.13-4.0.0.jar"
-    jar.symlink_to(tmp_path / "gone.jar")
-
-    fails(SparkJobHook(kafka_connector=str(tmp_path)), JarError, "must be readable", str(jar), "permissions")
 
 
 @pytest.mark.parametrize(

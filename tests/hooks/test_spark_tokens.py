@@ -43,11 +43,6 @@ def test_a_proxy_user_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch
         spark(monkeypatch, "yarn", proxy_user="ann").cluster.check_obtains_tokens()
 
 
-@pytest.mark.parametrize("host", ["yarn", "k8s://https://api:443"])
-def test_where_it_does(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    spark(monkeypatch, host).cluster.check_obtains_tokens()
-
-
 def test_the_settings_reach_spark_and_the_login_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Source and target are one connection, so one cluster."""
     config = translate("kafka", {"bootstrap.servers": "b:9092", **_KERBEROS})

@@ -183,14 +183,6 @@ def test_a_missing_file_is_an_error(generation: Path, files: list[str], says: st
         _read(generation.parent)
 
 
-@pytest.mark.parametrize("file", ["commits/0", "sources/0/0", "metadata"])
-def test_what_spark_can_do_without_may_be_missing(generation: Path, file: str) -> None:
-    """Spark itself deletes old commits, and the last one says how far the stream is."""
-    (generation / file).unlink()
-
-    assert finished_offsets(str(generation.parent)) == {_P: 20}
-
-
 @pytest.mark.parametrize(
     ("batches", "end"), [([], 5), ([998, 999], 999)], ids=["before-the-first", "old-ones-are-gone"]
 )
@@ -280,24 +272,6 @@ def test_a_folder_of_a_checkpoint_that_is_a_link_is_refused(generation: Path, tm
 
     with pytest.raises(CheckpointError, match=f"{re.escape(str(linked))}' is a link"):
         _read(location)
-
-
-@pytest.mark.timeout(20)
-@_WITHOUT_END
-def test_a_lock_that_has_no_end_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """It is no lock that a run has left, and is not taken over as one."""
-    make(tmp_path / "lock.json")
-
-    with pytest.raises(CheckpointError, match=r"lock\.json must (be a regular file|have at most)"):
-        CheckpointFolder(str(tmp_path)).stale_lock()
-
-
-def test_a_batch_number_that_spark_cannot_have_is_none(generation: Path) -> None:
-    """Spark leaves out what is no 64-bit number, and so does the plan."""
-    for folder in ("offsets", "commits"):
-        (generation / folder / "9999999999999999999").write_text("")
-
-    assert finished_offsets(str(generation.parent)) == {_P: 20}
 
 
 @pytest.mark.parametrize("ask", ["read", "stale_lock"])
@@ -430,3 +404,11 @@ def test_a_checkpoint_is_read_or_says_why_not(generation: Path, tmp_path: Path) 
     with pytest.raises(CheckpointError, match=r"stream\.json .* do not make sense"):
         _read(tmp_path)
     assert isinstance(read_checkpoint(str(tmp_path)), CheckpointError)
+
+
+def test_a_batch_number_that_spark_cannot_have_is_none(generation: Path) -> None:
+    """Spark leaves out what is no 64-bit number, and so does the plan."""
+    for folder in ("offsets", "commits"):
+        (generation / folder / "9999999999999999999").write_text("")
+
+    assert finished_offsets(str(generation.parent)) == {_P: 20}

@@ -16,7 +16,6 @@ from airflow_provider_kafka_spark.submission.job_files import (
     copy_private,
     job_script,
     write_code,
-    write_code_folder,
     write_request,
 )
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
@@ -80,27 +79,6 @@ def test_the_code_runs_from_the_archive_alone(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
     assert len(modules) > 10
-
-
-def test_a_driver_on_this_machine_runs_the_installed_code(tmp_path: Path) -> None:
-    """Without a copy, and without what is installed beside it."""
-    program = (
-        "from importlib.util import find_spec; from airflow_provider_kafka_spark.jobs import janino\n"
-        "print(janino.__file__, len(janino.java_sources('airflow_provider_kafka_spark.jobs', 'writer')) > 9)\n"
-        "print(find_spec('airflow'))"
-    )
-
-    # -S keeps site-packages out.
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        env={"PYTHONPATH": str(write_code_folder(tmp_path))},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.stdout.splitlines() == [f"{job_script('janino')} True", "None"], done.stderr
 
 
 def test_a_private_file_is_copied_with_mode_0600(tmp_path: Path) -> None:

@@ -77,13 +77,6 @@ def test_on_a_cluster_it_travels_with_the_connector(connection: Callable[..., No
     assert any(name.startswith("spark-sql-kafka") for name in names)
 
 
-def test_other_logins_and_an_image_need_none() -> None:
-    plain = translate("plain", {"bootstrap.servers": "broker-1:9092"})
-
-    assert "jars" not in _cluster().jars.options([plain])
-    assert _cluster("provided").jars.options([_config(_MSK)]) == {}
-
-
 @pytest.mark.parametrize("option", ["jars", "driver_class_path"])
 def test_the_author_gives_it(tmp_path: Path, option: str) -> None:
     """One that is not fetched, or the error names it."""

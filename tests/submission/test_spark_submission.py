@@ -17,9 +17,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.client_config import translate
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
-from airflow_provider_kafka_spark.core.secrets import REDACTION
-from airflow_provider_kafka_spark.core.spark.java_properties import parse_properties
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import spark_submission
@@ -296,20 +294,6 @@ def test_secret_properties_are_no_arguments(submit: Submit, caplog: pytest.LogCa
     assert "spark.executor.memory=1g" in submitted.arguments
 
 
-@pytest.mark.parametrize("master", ["local[2]", "yarn"])
-def test_the_logged_command_is_short(submit: Submit, capsys: pytest.CaptureFixture[str], master: str) -> None:
-    """Patterns of redaction go by the properties file, and of a list of jars there is the first."""
-    submitted = submit(master)
-
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Spark-Submit cmd" in line]
-    assert "redaction" not in line
-    # Nine paths of this machine, and what they stand for.
-    assert len(line) < 1600
-    assert line.count(".jar") == 1
-    properties = parse_properties(submitted.contents["spark.conf"])
-    assert {name: properties.get(name) for name in REDACTION} == REDACTION
-
-
 def test_a_keytab_of_the_spark_connection(submit: Submit) -> None:
     """It is a file of mode 0600 in the job's folder, which is gone afterwards."""
     submitted = submit("yarn", extra={"keytab": base64.b64encode(KEYTAB).decode(), "principal": "ann@EXAMPLE.COM"})
@@ -317,11 +301,6 @@ def test_a_keytab_of_the_spark_connection(submit: Submit) -> None:
     assert (submitted.modes["spark.keytab"], submitted.contents["spark.keytab"].encode("latin-1")) == (0o600, KEYTAB)
     assert dict(pairwise(submitted.arguments))["--keytab"] == str(submitted.folder / "spark.keytab")
     assert not submitted.folder.exists()
-
-
-def test_a_keytab_that_is_none(submit: Submit) -> None:
-    with pytest.raises(ConnectionConfigError, match=r"'spark_default' must be base64"):
-        submit("yarn", extra={"keytab": "a"})
 
 
 _ALLOWED = "-Dallowed=https://a/oauth2"

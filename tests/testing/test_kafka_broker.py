@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -47,53 +44,11 @@ def test_a_record_comes_back_as_it_was_written(kafka_broker: KafkaBroker, topic:
     assert record.partition in (0, 1)
 
 
-def test_bulk_records_keep_their_order(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """Many times more records than fit into the client's queue arrive once each, in order per partition."""
-    name = topic(partitions=2)
-    kafka_broker.produce(
-        name, (Record(value=b"%d" % i, partition=i % 2) for i in range(50_000)), {"queue.buffering.max.messages": 1000}
-    )
-    records = kafka_broker.consume(name)
-    assert [int(record.value or b"") for record in records if record.partition == 0] == list(range(0, 50_000, 2))
-    assert [int(record.value or b"") for record in records if record.partition == 1] == list(range(1, 50_000, 2))
-
-
 def test_a_record_that_is_too_large_is_an_error(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
     """What the broker refuses is not lost silently."""
     name = topic(config={"max.message.bytes": "1000"})
     with pytest.raises(LocalServiceError, match=f"take every record for topic '{name}'.*too large"):
         kafka_broker.produce(name, [Record(value=os.urandom(5000))])
-
-
-def test_aborted_records_are_read_on_demand_only(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """read_committed, the default, sees neither aborted records nor the markers that take up offsets."""
-    name = topic()
-    kafka_broker.produce_transaction(name, [Record(value=b"aborted")], commit=False)
-    kafka_broker.produce_transaction(name, [Record(value=b"committed")])
-    assert [record.value for record in kafka_broker.consume(name)] == [b"committed"]
-    both = kafka_broker.consume(name, isolation_level="read_uncommitted")
-    assert [(record.offset, record.value) for record in both] == [(0, b"aborted"), (2, b"committed")]
-    assert kafka_broker.offsets(name) == {0: (0, 4)}
-
-
-def test_deleted_records_are_gone(kafka_broker: KafkaBroker, topic: TopicFactory) -> None:
-    """Records before the given offset age out, of the named partitions only; a test that ages out what is not there has
-    a mistake in it.
-    """
-    name = topic(partitions=2)
-    kafka_broker.produce(name, [Record(value=b"%d" % i, partition=i % 2) for i in range(10)])
-    kafka_broker.delete_records(name, {1: 3})
-    assert kafka_broker.offsets(name) == {0: (0, 5), 1: (3, 5)}
-    assert [record.value for record in kafka_broker.consume(name) if record.partition == 1] == [b"7", b"9"]
-    with pytest.raises(LocalServiceError, match="delete records"):
-        kafka_broker.delete_records(name, {0: 6})
-
-
-def test_a_topic_that_nobody_created_is_not_there(kafka_broker: KafkaBroker) -> None:
-    """A misspelt name is an error, not a new topic."""
-    with pytest.raises(LocalServiceError, match="must have topic 'misspelt'"):
-        kafka_broker.consume("misspelt")
-    assert "misspelt" not in kafka_broker.topics()
 
 
 def test_a_password_that_cannot_be_quoted_is_refused() -> None:
@@ -161,21 +116,6 @@ def test_a_broker_from_its_start_to_its_end(
     broker.stop()
     with pytest.raises(LocalServiceError, match="KafkaBroker must run"):
         KafkaBroker().restart()
-
-
-@pytest.mark.long
-def test_the_command_line_runs_a_broker_until_a_signal(tmp_path: Path) -> None:
-    """It prints the bootstrap servers first, and ends cleanly; ``test_broker_command.py`` has the other ways to end."""
-    command = [sys.executable, "-m", "airflow_provider_kafka_spark.testing.kafka_broker"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        servers = process.stdout.readline().strip()
-        KafkaBroker.existing(servers).start()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-    assert not _answers(servers)
-    assert not list(tmp_path.glob("kafka-broker-*"))
 
 
 def test_an_existing_broker_that_does_not_answer_is_an_error() -> None:

@@ -6,11 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
-from airflow_provider_kafka_spark.testing.broker_process import BrokerProcess
-from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster
+from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.broker
 
@@ -45,50 +43,6 @@ def test_acknowledged_records_survive_the_sigkill_of_their_leader(kafka_cluster:
     kafka_cluster.start_node(leader)
     kafka_cluster.wait_until_in_sync(topic)
     assert [record.value for record in kafka_cluster.consume(topic)] == [b"before", b"after"]
-
-
-@pytest.mark.long
-def test_a_partition_moves_with_its_records(kafka_cluster: KafkaCluster) -> None:
-    """Its leader to any broker, its replicas to the named ones, in sync. A broker that is restarted leaves in order and
-    comes back at its address, with its data.
-    """
-    topic = new_topic(kafka_cluster)
-    kafka_cluster.produce(topic, [Record(value=b"x")], SAFE)
-    for node in NODES:
-        kafka_cluster.move_leader(topic, 0, node)
-        assert kafka_cluster.leader(topic, 0) == node
-    others = [node for node in NODES if node != kafka_cluster.leader(topic, 0)]
-    kafka_cluster.reassign(topic, 0, others)
-    assert kafka_cluster.replicas(topic, 0) == others
-    leader, before = kafka_cluster.leader(topic, 0), kafka_cluster.bootstrap_servers
-    assert leader in others
-    kafka_cluster.restart(leader)
-    kafka_cluster.wait_until_in_sync(topic)
-    assert kafka_cluster.bootstrap_servers == before
-    kafka_cluster.move_leader(topic, 0, leader)
-    assert len(kafka_cluster.consume(topic)) == 1
-
-
-@pytest.mark.long
-def test_coordinators_are_those_that_the_brokers_name(kafka_cluster: KafkaCluster) -> None:
-    """The computed ones, for groups and for transactional ids."""
-    topic = new_topic(kafka_cluster)
-    names = [f"coordinated-{number}" for number in range(4)]
-    properties = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
-    for name in names:
-        with kafka_cluster.group_member(name, topic):
-            pass
-    with KafkaJvm(properties, "the cluster", timeout=60, jars=BrokerProcess.jars()) as jvm:
-        admin = jvm.admin()
-        groups = jvm.get(admin.describeConsumerGroups(names).all(), "describing groups")
-        jvm.get(admin.fenceProducers(names).all(), "using the ids")
-        transactions = jvm.get(admin.describeTransactions(names).all(), "describing transactions")
-        assert [kafka_cluster.group_coordinator(name) for name in names] == [
-            groups[name].coordinator().id() for name in names
-        ]
-        assert [kafka_cluster.transaction_coordinator(name) for name in names] == [
-            transactions[name].coordinatorId() for name in names
-        ]
 
 
 @pytest.mark.long

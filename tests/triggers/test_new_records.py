@@ -118,15 +118,6 @@ def test_latest_is_remembered_from_the_first_look_on(kafka: KafkaBroker, topic: 
     kafka.delete_topic(later)
 
 
-def test_two_watchers_of_one_asset_have_two_notebooks() -> None:
-    one, other = (KafkaNewRecordsTrigger(["orders"], name=name) for name in ("one", "other"))
-
-    assert one.shared_stream_key() != other.shared_stream_key()
-    assert (
-        KafkaNewRecordsTrigger(["orders"]).shared_stream_key() == KafkaNewRecordsTrigger(["orders"]).shared_stream_key()
-    )
-
-
 def test_its_form_in_the_database_is_stable_and_without_secrets() -> None:
     """Airflow distinguishes triggers by it."""
     moment = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
@@ -197,3 +188,12 @@ def test_outside_of_a_watcher_it_says_what_to_use() -> None:
             KafkaNewRecordsTrigger.create_shared_stream_producer(trigger.serialize()[1])
 
     run(main)
+
+
+def test_two_watchers_of_one_asset_have_two_notebooks() -> None:
+    one, other = (KafkaNewRecordsTrigger(["orders"], name=name) for name in ("one", "other"))
+
+    assert one.shared_stream_key() != other.shared_stream_key()
+    assert (
+        KafkaNewRecordsTrigger(["orders"]).shared_stream_key() == KafkaNewRecordsTrigger(["orders"]).shared_stream_key()
+    )

@@ -116,12 +116,6 @@ def test_waiting_ends_when_it_cannot_succeed(listener: Listener) -> None:
     assert _failures(_NO_PROVIDER).is_final(15, 20)
 
 
-def test_what_is_forgotten_is_no_cause(listener: Listener) -> None:
-    failures = _failures(_EXPIRED)
-    failures.forget()
-    assert type(failures.to_error(_TIMED_OUT, "reading metadata", 20)) is BrokerUnavailableError
-
-
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -140,15 +134,15 @@ def test_other_failures_keep_their_names(listener: Listener, code: int, kind: ty
     assert type(error) is kind
 
 
-def test_a_form_has_its_own_words() -> None:
-    failures = BrokerFailures(replace(_CONFIG, has_form=True))
-    failures.add(KafkaError(KafkaError._SSL, "unable to get local issuer certificate"))
-    message = str(failures.to_error(_TIMED_OUT, "reading metadata", 20))
-    assert 'ssl.ca.location is "CA certificates" (ssl_ca)' in message
-
-
 def test_listeners_are_not_asked_all_the_time(listener: Listener) -> None:
     """Waiting callers check repeatedly, and must not load brokers that are starting."""
     failures = _failures(_DOWN)
     assert not any(failures.is_final(1, 20) for _ in range(10))
     assert listener.asked == 1
+
+
+def test_a_form_has_its_own_words() -> None:
+    failures = BrokerFailures(replace(_CONFIG, has_form=True))
+    failures.add(KafkaError(KafkaError._SSL, "unable to get local issuer certificate"))
+    message = str(failures.to_error(_TIMED_OUT, "reading metadata", 20))
+    assert 'ssl.ca.location is "CA certificates" (ssl_ca)' in message

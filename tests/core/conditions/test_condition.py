@@ -1,6 +1,4 @@
-"""Promises of :mod:`~airflow_provider_kafka_spark.core.conditions.condition`: what holds for every rule that a sensor
-waits for.
-"""
+"""What holds for every rule that a sensor waits for, for the topics that it looks at, and for what it is shown."""
 
 from __future__ import annotations
 
@@ -13,14 +11,19 @@ import pytest
 from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
 from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
+    BrokerAuthorizationError,
+    CheckpointError,
     InvalidInputError,
     OptionError,
     ProtocolError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from tests.core.conditions.snapshots import NOW, snapshot, state
 from tests.core.refusals import refuses
 
@@ -127,3 +130,39 @@ def test_equal_sensors_ask_the_same() -> None:
     )
 
     assert one.query(NOW) == other.query(NOW + 999)
+
+
+def test_a_hidden_topic_is_not_taken_for_a_missing_one() -> None:
+    held = snapshot({}, failures={("topic", "hidden"): BrokerAuthorizationError("no")})
+
+    assert TopicScope.parse(["hidden"], missing_topic="wait").present_topics(held) == ("hidden",)
+    assert isinstance(TopicScope.parse(["missing"], missing_topic="wait").present_topics(held), str)
+
+
+def test_partitions_are_those_of_the_named_topics_in_order() -> None:
+    held = snapshot({"b": [state(0, 1)], "a": [state(0, 2), state(0, 3)], "c": [state(0, 4)]})
+
+    assert [str(p) for p in held.partitions(["b", "a"])] == ["a[0]", "a[1]", "b[0]"]
+    with pytest.raises(UnknownTopicError, match="'d'"):
+        held.partitions(["d"])
+
+
+def test_a_failure_gathers_no_tracebacks_of_those_who_hear_of_it() -> None:
+    failure = BrokerAuthorizationError("no")
+    held = snapshot({}, failures={("group", "copy"): failure})
+
+    depths = []
+    for _ in range(3):
+        with pytest.raises(BrokerAuthorizationError) as raised:
+            held.group("copy")
+        depths.append(len(raised.traceback))
+
+    assert depths[0] == depths[-1]
+
+
+def test_a_checkpoint_is_added_or_its_failure() -> None:
+    held, position = snapshot({"orders": [state(0, 1)]}), Position({TopicPartition("orders", 0): 1})
+
+    assert held.with_checkpoint("/c", position).checkpoint("/c") == position
+    with pytest.raises(CheckpointError, match="damaged"):
+        held.with_checkpoint("/c", CheckpointError("damaged")).checkpoint("/c")

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
 from airflow_provider_kafka_spark.core.conditions.last_run import MAX_RANGES, MAX_RUNS, LastRun, first_of
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
-from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, ProtocolError
+from airflow_provider_kafka_spark.core.errors import ConcurrentRunsError, ProtocolError
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 
 ORDERS = Selection(["orders"], None, None)
@@ -64,12 +64,6 @@ def test_a_recreated_topic_begins_anew_and_a_topic_that_is_left_out_stays() -> N
     assert state.since("earliest", Selection(["another"], None, None)) == "earliest"
 
 
-def test_a_run_without_records_is_remembered_too() -> None:
-    state = LastRun().after("first", found(5, 5))
-
-    assert (state.found_by("first") or found(0, 1)).value == []
-
-
 @pytest.mark.parametrize(("partitions", "runs"), [(1, MAX_RUNS + 5), (200, 5), (2 * MAX_RANGES, 3)])
 def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int, runs: int) -> None:
     state = LastRun()
@@ -94,12 +88,6 @@ def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int, runs: in
 )
 def test_forms(since: object, first: object) -> None:
     assert first_of(since) == first
-
-
-@pytest.mark.parametrize("since", [{"last_run": "last_run"}, {"last_run": "no moment"}, {"last_run": None}])
-def test_bad_forms(since: object) -> None:
-    with pytest.raises(BoundError):
-        first_of(since)
 
 
 @pytest.mark.parametrize("value", [[], {"version": 2}, {"version": 1, "offsets": {}}])

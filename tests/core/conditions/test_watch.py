@@ -147,11 +147,6 @@ def test_refuses_a_state_that_is_none_of_ours(value: Any) -> None:
         WatchState.from_json(value)
 
 
-def test_refuses_offsets_of_a_topic_that_it_does_not_watch() -> None:
-    with pytest.raises(BoundError):
-        watch(since={"payments": {"0": 5}})
-
-
 def test_the_ranges_of_a_run_are_those_of_all_its_events() -> None:
     """Events that touch are united, and one that was made twice counts once."""
 

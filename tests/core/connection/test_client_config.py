@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.client_config import (
-    KafkaClientConfig,
     joined_system_properties,
     translate,
 )
-from airflow_provider_kafka_spark.core.connection.client_properties import LoginFiles
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
 from tests.core.refusals import refuses
 
@@ -23,23 +21,11 @@ _PLAIN = {
 }
 
 
-def _with_files(extra: dict[str, Any], files: LoginFiles) -> KafkaClientConfig:
-    return translate("c", extra, lambda *_: files)
-
-
 def test_names_as_people_write_them() -> None:
     config = translate("kafka_default", {" metadata.broker.list ": " b:9092 "})
 
     assert config.java["bootstrap.servers"] == "b:9092"
     assert config.librdkafka == {"bootstrap.servers": "b:9092"}
-
-
-def test_spark_gets_every_property_with_its_prefix() -> None:
-    assert translate("c", {**_SERVERS, "client.id": "copy"}).spark_options() == {
-        "kafka.bootstrap.servers": "broker-1:9092,broker-2:9092",
-        "kafka.security.protocol": "PLAINTEXT",
-        "kafka.client.id": "copy",
-    }
 
 
 def test_a_password_becomes_a_jaas_line() -> None:
@@ -55,60 +41,6 @@ def test_a_password_becomes_a_jaas_line() -> None:
             'org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="hunter2";'
         ),
     }
-
-
-_PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-_TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _PEM}
-
-
-@pytest.mark.parametrize(
-    ("extra", "expected"),
-    [
-        pytest.param({"ssl.ca.location": "ca.pem"}, _TRUST, id="file"),
-        pytest.param({"ssl.ca.pem": _PEM}, _TRUST, id="inline"),
-        pytest.param(
-            {"ssl.endpoint.identification.algorithm": "none", "ssl.ca.pem": _PEM},
-            {"ssl.endpoint.identification.algorithm": "", **_TRUST},
-            id="host-names-unchecked",
-        ),
-    ],
-)
-def test_trust_is_translated(extra: dict[str, str], expected: dict[str, str]) -> None:
-    """What was read from files is text, which needs no file where the job runs."""
-    config = _with_files({**_SERVERS, "security.protocol": "ssl", **extra}, LoginFiles(ca_certificates=_PEM))
-
-    assert config.java == {**_SERVERS, "security.protocol": "SSL", **expected}
-    assert config.librdkafka["ssl.ca.pem"] == _PEM
-    assert config.files == ()
-
-
-@pytest.mark.parametrize(
-    "extra", [{}, {"ssl.ca.location": "probe"}, {"ssl.endpoint.identification.algorithm": "https"}]
-)
-def test_the_machines_own_trust_is_the_default_of_both(extra: dict[str, str]) -> None:
-    config = translate("c", {**_SERVERS, "security.protocol": "SSL", **extra})
-
-    assert config.java == config.librdkafka == {**_SERVERS, "security.protocol": "SSL"}
-
-
-def test_a_client_certificate_reaches_both() -> None:
-    """In the one form of a key that every Java reads; the key is masked, whole and line by line."""
-    key = f"-----BEGIN PRIVATE KEY-----\n{'A' * 64}\n-----END PRIVATE KEY-----\n"
-    extra = {"security.protocol": "SSL", "ssl.certificate.location": "c.pem", "ssl.key.location": "k.pem"}
-    config = _with_files({**_SERVERS, **extra, "ssl.key.password": "k3y"}, LoginFiles(chain=_PEM, key=key))
-
-    assert config.librdkafka["ssl.certificate.pem"] == config.java["ssl.keystore.certificate.chain"] == _PEM
-    assert config.librdkafka["ssl.key.pem"] == config.java["ssl.keystore.key"] == key
-    assert config.java["ssl.keystore.type"] == "PEM"
-    assert not [name for name in (*config.java, *config.librdkafka) if name == "ssl.key.password"]
-    assert set(config.secrets) >= {"k3y", key, "A" * 64}
-
-
-def test_the_default_mechanism_is_kerberos() -> None:
-    config = _with_files({**_SERVERS, "security.protocol": "SASL_SSL"}, LoginFiles(ticket_cache="/tickets"))
-
-    assert config.mechanism == config.java["sasl.mechanism"] == config.librdkafka["sasl.mechanism"] == "GSSAPI"
-    assert 'ticketCache="/tickets"' in config.java["sasl.jaas.config"]
 
 
 _KEYTAB = {
@@ -245,6 +177,12 @@ _BAD = [
     ),
     pytest.param({**_PLAIN, "ssl.key.password": "hunter2"}, ["ssl.key.password, and no key"], id="client-key"),
     pytest.param({**_SERVERS, "bootstrap.serverz": "x"}, ["'bootstrap.serverz'", "'my_kafka'"], id="unknown-property"),
+    # source_options refuses every login property, so the message says that the way round is for others.
+    pytest.param(
+        {**_SERVERS, "queued.max.messages.kbytes": 10},
+        ["'queued.max.messages.kbytes'", "Remove it. A setting that is no login can be given in its Java form"],
+        id="librdkafkas-only",
+    ),
 ]
 
 
@@ -254,14 +192,3 @@ def test_refuses_a_connection_that_cannot_serve_both_clients(extra: dict[str, An
         translate("my_kafka", extra)
 
     assert "hunter2" not in str(error.value)
-
-
-def test_advises_java_forms_only_for_what_is_no_login() -> None:
-    """source_options refuses every login property, so the message says that the way round is for others."""
-    with refuses(
-        ConnectionConfigError,
-        "'queued.max.messages.kbytes'",
-        "Remove it. A setting that is no login can be given in its Java form",
-        "'kafka.<property>' in source_options or sink_options",
-    ):
-        translate("c", {**_SERVERS, "queued.max.messages.kbytes": 10})

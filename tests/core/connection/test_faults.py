@@ -6,7 +6,6 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.faults import (
-    asks_for_login,
     find_login_fault,
     of_expired_certificate,
     worst_login_fault,
@@ -185,7 +184,3 @@ def test_an_expired_client_certificate_is_distinguished_from_others() -> None:
     assert of_expired_certificate(refused, future, _NOW) == refused
     assert of_expired_certificate(refused, None, _NOW) == refused
     assert of_expired_certificate(other, past, _NOW) == other
-
-
-def test_what_a_listener_has() -> None:
-    assert "its mechanisms are: OAUTHBEARER, PLAIN." in asks_for_login(["PLAIN", "OAUTHBEARER"]).what

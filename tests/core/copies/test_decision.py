@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from tests.core.ledger.test_coverage import entry
 
 _NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
 _WINDOW = {
@@ -25,35 +26,15 @@ def _plan(*ranges: str, **changes: Any) -> ReplayPlan:
         "target_cluster_id": "two",
         "target": Target("copy"),
         "ranges": OffsetRanges.parse(ranges),
-        "missing": (),
         "topic_ids": {"orders": "id-1"},
         "partition_counts": {"orders": 2},
-        "target_ends": {},
-        "target_ids": {},
         "spark_partitions": 1,
-        "warnings": (),
     }
     return ReplayPlan(**{**given, **changes})
 
 
 def _event(*ranges: str, at: datetime = _NOW, **changes: Any) -> Any:
-    entry = {
-        "version": 1,
-        "state": "complete",
-        "run_id": "a" * 16,
-        "offset_ranges": list(ranges),
-        "missing_ranges": [],
-        "target_topics": ["copy"],
-        "target_ranges": [],
-        "source": "broker-1:9092",
-        "target": "broker-2:9092",
-        "source_cluster_id": "one",
-        "target_cluster_id": "two",
-        "source_topic_ids": {"orders": "id-1"},
-        "records_written": 7,
-        **changes,
-    }
-    return SimpleNamespace(source_task_id="copy", extra=entry, timestamp=at)
+    return SimpleNamespace(source_task_id="copy", extra=entry("a" * 16, *ranges, **changes), timestamp=at)
 
 
 def test_begins_with_what_was_asked_for_and_by_whom() -> None:
@@ -93,14 +74,6 @@ def test_counts_what_the_ledger_has_of_the_same_topics(event: Any, count: int) -
 
 def test_without_the_ids_of_clusters_nobody_can_tell() -> None:
     assert copied_before(_plan("orders:0:0:100", source_cluster_id=""), [_event("orders:0:0:100")]) is None
-
-
-def test_what_went_to_a_deleted_target_was_not_copied_there() -> None:
-    """Events come newest first; the target is the one of the plan."""
-    newest = _event("orders:0:0:100", target_topic_ids={"copy": "new"})
-    before = _event("orders:0:0:10", "orders:0:200:300", target_topic_ids={"copy": "old"}, at=_NOW - timedelta(days=1))
-
-    assert copied_before(_plan("orders:0:0:400", target_ids={"copy": "new"}), [newest, before]) == 100
 
 
 def test_an_expression_may_have_copied_the_same_offsets_to_several_topics() -> None:

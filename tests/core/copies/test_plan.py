@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import fields, replace
 from typing import Any
 
@@ -130,18 +129,6 @@ def test_a_plan_counts_spark_partitions(ranges: list[str], max_size: int, preser
         make_plan(_resolved(f"orders:0:0:{MAX_PIECES + 1}"), *clusters, Target("copy"), 1, preserve_order=False)
 
 
-@pytest.mark.parametrize("each", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
-def test_a_plan_of_very_many_ranges(each: int) -> None:
-    """With order kept they are one Spark task for each Kafka partition, and the plan is stored and read again."""
-    ranges = OffsetRanges(OffsetRange("orders", p, 20_000 * i, 20_000 * i + 10) for p in range(10) for i in range(each))
-    clusters = _cluster(_topic("orders", 10)), _cluster(_topic("copy"))
-
-    plan = make_plan(ResolvedRanges(ranges), *clusters, Target("copy"))
-
-    assert (plan.spark_partitions, plan.planned_records) == (10, 100 * each)
-    assert ReplayPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
-
-
 @pytest.mark.parametrize(
     ("partitions", "says"),
     [
@@ -256,21 +243,6 @@ def test_other_records_at_the_same_offsets_are_data_loss(
         _plan(topic_ids=planned_ids).losses(now, ReadRules(), {})
 
 
-def test_what_a_recreated_topic_has_lost_is_listed_without_a_number() -> None:
-    """How much an earlier try had copied of it is not known, so the ranges are empty; other topics are not named."""
-    plan = _plan(
-        ranges=OffsetRanges.parse(["orders:0:3:1000", "orders:1:5:5", "stock:0:0:7"]),
-        topic_ids={"orders": "id-1", "stock": "id-2"},
-    )
-    now = _cluster(_topic("orders", topic_id="id-9"), _topic("stock", topic_id="id-2"))
-
-    (lost,) = plan.losses(now, ReadRules(fail_on_data_loss=False), {})
-
-    assert lost.offset_range == OffsetRange("orders", 0, 3, 3)
-    for fragment in ("recreated", "id-1", "id-9", "up to offset 1000"):
-        assert fragment in lost.reason
-
-
 @pytest.mark.parametrize(
     ("planned_ids", "topic_id"),
     [
@@ -331,18 +303,6 @@ def test_names_partitions_that_appeared_after_planning(cluster: ClusterState, ad
 
 
 @pytest.mark.parametrize(
-    ("ranges", "records"),
-    [(["orders:0:0:1000", "orders:1:0:2000000"], 2_001_000), ([], 0), (["orders:0:5:5"], 0)],
-    ids=["what-is-missing-does-not-count", "no-ranges", "only-idle-partitions"],
-)
-def test_planned_records_are_an_upper_bound(ranges: list[str], records: int) -> None:
-    """All offsets of all ranges; without any there is nothing to start Spark for."""
-    plan = _plan(ranges=OffsetRanges.parse(ranges))
-
-    assert (plan.planned_records, plan.is_empty) == (records, records == 0)
-
-
-@pytest.mark.parametrize(
     "changes",
     [
         pytest.param({"ranges": OffsetRanges.parse(["orders:0:0:1000", "orders:1:0:2000001"])}, id="one-offset-more"),
@@ -361,15 +321,9 @@ def test_the_digest_changes_with_what_is_read_and_where_it_goes(changes: dict[st
 
     assert _plan(**changes).digest != _plan().digest
     assert _plan(warnings=(), target_ends={}, ranges=idle).digest == _plan().digest
-
-
-def test_the_digest_is_the_same_tomorrow() -> None:
-    """It is stored and compared by other processes, so it may not depend on this one: 16 hexadecimal digits."""
-    plan = _plan(topic_ids={"a": "1", "b": "2"})
-
-    assert plan.digest == _plan(topic_ids={"b": "2", "a": "1"}).digest
-    assert len(plan.digest) == 16
-    int(plan.digest, 16)
+    one, other = ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})
+    assert _plan(topic_ids=one).digest == _plan(topic_ids=other).digest
+    assert len(bytes.fromhex(_plan().digest)) == 8
 
 
 @pytest.mark.parametrize(
@@ -457,15 +411,3 @@ def test_all_that_selects_or_alters_records_tells_copies_apart() -> None:
     }
 
     assert changed == others.keys()
-
-
-def test_another_schema_id_is_no_other_copy() -> None:
-    """No record with it was delivered before; a changed one, or keys beside values, is another copy."""
-    before = fingerprint_of_transform({"schema_id_map": {"values": {"3": 17}}})
-
-    def changes(**ids: Any) -> list[str]:
-        return fingerprint_changes(before, fingerprint_of_transform({"schema_id_map": ids}))
-
-    assert changes(values={"3": 17, "4": 18}) == []
-    assert changes(values={"3": 19, "4": 18}) == ["schema id 3 of values"]
-    assert changes(values={"3": 17}, keys={"3": 17}) == ["schema_id_map"]

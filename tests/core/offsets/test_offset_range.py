@@ -115,12 +115,6 @@ def test_refuses_what_is_no_offset(name: str, value: object, shown: str, kind: s
         OffsetRange.parse({"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 1, name: value})
 
 
-@pytest.mark.parametrize("topic", [None, ["a"], "orders\n"])
-def test_refuses_what_is_no_topic(topic: object) -> None:
-    with pytest.raises(OffsetRangeError, match="A topic name must be"):
-        TopicPartition(topic, 0)  # type: ignore[arg-type]
-
-
 def test_shows_a_range_to_a_person() -> None:
     r = OffsetRange("orders", 2, 1_000, 2_000_000)
 

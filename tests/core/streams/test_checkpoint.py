@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.errors import CheckpointError
-from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     BEAT_SECONDS,
@@ -19,23 +16,17 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     STALE_SECONDS,
     Batch,
     Binding,
-    Checkpoint,
-    LatestSubmission,
     Lock,
     Offsets,
-    StreamManifest,
     batch_ranges,
     check_commit,
-    check_metadata,
     commit_text,
     parse_initial,
 )
 from tests.core.refusals import refuses
-from tests.dataclass_values import values_of
 
 _BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
 _FORM = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
-_MANIFEST = StreamManifest(_BINDING, _FORM, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
 _METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1_795_165_200_000, "conf": {"a": "b\\n"}})
 _OFFSETS_FILE = f'v1\n{_METADATA}\n{{"orders":{{"1":7,"0":23}}}}'
 _INITIAL_FILE = '\0v1\n{"orders":{"0":5}}'
@@ -44,11 +35,6 @@ _INITIAL_FILE = '\0v1\n{"orders":{"0":5}}'
 def _offsets(**ends: int) -> Offsets:
     """``_offsets(o0=5)`` is offset 5 of partition 0 of topic ``o``."""
     return {TopicPartition(name[:-1], int(name[-1])): end for name, end in ends.items()}
-
-
-@given(st.dictionaries(values_of(TopicPartition), values_of(int), max_size=6))
-def test_offsets_read_back(offsets: Offsets) -> None:
-    assert parse_initial(f"v1\n{json.dumps(by_topic(offsets))}", "sources/0/0") == offsets
 
 
 @pytest.mark.parametrize(
@@ -70,43 +56,6 @@ def test_offsets_read_back(offsets: Offsets) -> None:
 def test_what_must_not_change_within_a_batch(begun: dict[str, Any], now: dict[str, Any], changes: list[str]) -> None:
     """The delivery only where its progress is all that is known of the batch."""
     assert replace(_FORM, **begun).changes(replace(_FORM, **now)) == changes
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        pytest.param(_MANIFEST.to_json(), StreamManifest.from_json, id="record"),
-        pytest.param(LatestSubmission(17).to_json(), LatestSubmission.from_json, id="number"),
-        pytest.param(f"{_OFFSETS_FILE}\n", lambda text, name: Batch.parse(text, 3, name), id="batch"),
-        pytest.param(f"{_INITIAL_FILE}\n", parse_initial, id="initial-offsets"),
-        pytest.param(f"{commit_text()}\n", check_commit, id="commit"),
-    ],
-)
-def test_any_beginning_of_a_file_is_damaged(text: str, read: Callable[[str, str], object]) -> None:
-    """It is not taken for a file with fewer partitions or smaller numbers, at which Spark would fail once started."""
-    for length in range(len(text) - 1):
-        with pytest.raises(CheckpointError, match="the file must "):
-            read(text[:length], "the file")
-    read(text, "the file")
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        pytest.param({"version": 1}, "must be of version 2; got 1", id="version"),
-        pytest.param({"more": 1}, "unknown keys ['more']", id="unknown-key"),
-        pytest.param({"stream_id": "0123456789abcdef" * 9}, "stream_id", id="stream-id-too-long"),
-    ],
-)
-def test_a_record_of_another_version_or_shape_is_refused(change: dict[str, Any], says: str) -> None:
-    with refuses(CheckpointError, "checkpoint file stream.json", says, "pass another checkpoint_location") as raised:
-        StreamManifest.from_json(json.dumps({**json.loads(_MANIFEST.to_json()), **change}), "stream.json")
-
-    assert len(str(raised.value)) < 800
-
-
-def test_reads_a_batch_as_spark_writes_it() -> None:
-    assert Batch.parse(_OFFSETS_FILE, 3, "offsets/3") == Batch(3, _offsets(orders0=23, orders1=7), 1_795_165_200_000)
 
 
 @pytest.mark.parametrize(
@@ -145,33 +94,6 @@ def test_takes_a_whole_commit(text: str) -> None:
     check_commit(text, "commits/3")
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"id":"abc', "[]", "null"])
-def test_refuses_half_the_id_of_a_query(text: str) -> None:
-    """Spark would fail at it only after it was started."""
-    check_metadata('{"id":"6d9f1c5e-2c0a-4b4e-9d5e-0c8a7c3b2a1f"}', "metadata")
-    with pytest.raises(CheckpointError, match="metadata of /data must be whole"):
-        check_metadata(text, "metadata of /data")
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "expected"),
-    [
-        pytest.param(Checkpoint(0, _MANIFEST), _offsets(orders0=5), id="never-started"),
-        pytest.param(Checkpoint(0, _MANIFEST, initial=_offsets(orders0=6)), _offsets(orders0=6), id="began"),
-        pytest.param(
-            Checkpoint(0, _MANIFEST, uncommitted=Batch(0, _offsets(orders0=9), 1)), _offsets(orders0=5),
-            id="a-batch-without-its-commit-is-not-finished",
-        ),
-        pytest.param(
-            Checkpoint(0, _MANIFEST, Batch(3, _offsets(orders1=9), 1), Batch(4, _offsets(orders0=12), 2)),
-            _offsets(orders0=5, orders1=9), id="a-partition-that-no-batch-had-stands-where-it-began",
-        ),
-    ],
-)  # fmt: skip
-def test_finished_is_what_is_committed(checkpoint: Checkpoint, expected: Offsets) -> None:
-    assert checkpoint.finished == expected
-
-
 @pytest.mark.parametrize(
     ("finished", "ends", "expected"),
     [
@@ -203,11 +125,6 @@ def test_a_map_may_have_other_topics_and_not_other_targets() -> None:
 
 
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 7)
-
-
-@given(st.builds(Lock, st.text(), st.text(), st.integers(0, 2**63 - 1)))
-def test_a_lock_reads_back(lock: Lock) -> None:
-    assert Lock.parse(lock.format()) == lock
 
 
 @pytest.mark.parametrize(

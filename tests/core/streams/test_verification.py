@@ -109,12 +109,6 @@ def test_names_what_falls_short(report: JobReport, finished: tuple[int, ...], sa
         check_stream(report, _PLAN, _STREAM, _offsets(*finished), _KEEP_ALL)
 
 
-@pytest.mark.parametrize("change", [{"run_id": "other"}, {"plan_digest": "other"}], ids=["stream", "plan"])
-def test_refuses_the_report_of_another_run(change: dict[str, Any]) -> None:
-    with pytest.raises(DeliveryError, match="It belongs to another run"):
-        check_stream(_report(**change), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
-
-
 @pytest.mark.parametrize(
     ("read_committed", "expected"), [pytest.param(True, 3, id="committed"), pytest.param(False, 5, id="uncommitted")]
 )
@@ -182,11 +176,6 @@ def test_the_result_has_all_of_a_run() -> None:
         "seconds": 12.346,
         "warnings": ["mind this", "the job says", "and this"],
     }
-
-
-@pytest.mark.parametrize("committed", [None, {}], ids=["no-group", "a-group-that-was-there-already"])
-def test_the_result_distinguishes_no_group_from_nothing_to_commit(committed: Any) -> None:
-    assert result_of_stream(_report(), _PLAN, _stream_plan(), {}, committed)["group_committed"] == committed
 
 
 def test_a_run_without_work_has_a_result_of_the_same_shape() -> None:

@@ -61,11 +61,6 @@ def test_the_pattern_matches_no_other_server(other: str) -> None:
     assert not re.fullmatch(pattern, other)
 
 
-def test_a_mechanism_of_its_own() -> None:
-    settings = cluster_settings([kerberos("c", delegation_token_mechanism="SCRAM-SHA-256")])
-    assert settings["spark.kafka.clusters.c-0.sasl.token.mechanism"] == "SCRAM-SHA-256"
-
-
 def test_trust_goes_with_the_settings_and_the_login_does_not() -> None:
     config = kerberos("c", ssl_endpoint_identification_algorithm="none")
     settings = cluster_settings([config])

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.core.errors import DelegationTokenError, OptionError
+from airflow_provider_kafka_spark.core.errors import DelegationTokenError, InvalidInputError, OptionError
 from airflow_provider_kafka_spark.core.tokens.delegation_token import TokenInfo
 from airflow_provider_kafka_spark.core.tokens.token_expiry import check_expiry
-from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, principal
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -63,3 +63,15 @@ def test_a_token_that_is_meant_by_its_id_must_exist() -> None:
 def test_modes() -> None:
     with pytest.raises(OptionError, match=r"'expiring'.*'soon'"):
         check_expiry([LATE], TokenSelection(), HOUR, "soon", NOW)
+
+
+@pytest.mark.parametrize(
+    ("owner", "ids"), [("", None), (7, None), (None, []), (None, [1]), (None, {"a": 1}), (None, "")]
+)
+def test_selections_that_cannot_be_right(owner: object, ids: object) -> None:
+    with pytest.raises(InvalidInputError):
+        TokenSelection.parse(owner, ids)
+
+
+def test_principals_have_their_type() -> None:
+    assert (principal("alice"), principal("User:alice")) == ("User:alice", "User:alice")

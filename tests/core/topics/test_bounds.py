@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError
-from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.topics.bounds import (
     SMALLEST_EPOCH_MS,
     AtOffset,
-    Bound,
     Earliest,
     Latest,
     RequestedOffset,
@@ -109,17 +106,6 @@ def test_a_window_has_a_width() -> None:
 @pytest.mark.parametrize(
     ("value", "side", "expected"),
     [
-        pytest.param("latest", "end", Latest(), id="latest"),
-        pytest.param(" EARLIEST ", "start", Earliest(), id="as-spark-without-regard-to-case"),
-    ],
-)
-def test_reads_sparks_words(value: str, side: Side, expected: RequestedOffset) -> None:
-    assert parse_bound(value, side).requested_for(TopicPartition("any", 7)) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "side", "expected"),
-    [
         pytest.param({"o": {"0": 23}}, "start", {"o[0]": AtOffset(23)}, id="offset"),
         pytest.param(parse_bound({"o": {"0": 3}}, "end"), "end", {"o[0]": AtOffset(3)}, id="parsed-already"),
         pytest.param({"o": {"0": -2}}, "start", {"o[0]": Earliest()}, id="sparks-earliest"),
@@ -134,16 +120,6 @@ def test_reads_sparks_offsets(value: object, side: Side, expected: dict[str, Req
 
     assert {str(p): requested for p, requested in bound.by_partition.items()} == expected
     assert bound.default is None
-
-
-def test_offsets_may_say_of_which_topic_they_are() -> None:
-    """As a sensor returns them; a topic may have that name."""
-    value = {"o": {"0": 23, "topic_id": "id"}, "topic_id": {"0": 1}}
-    bound = parse_bound(json.dumps(value), "start")
-
-    assert bound.topic_ids == {"o": "id"}
-    assert parse_bound(bound.to_json(), "start") == bound
-    assert bound.to_json() == value
 
 
 _REFUSED = [
@@ -169,31 +145,6 @@ _REFUSED = [
 def test_refuses_what_is_no_bound(value: object, side: Side, fragments: list[str]) -> None:
     with refuses(BoundError, "starting_offsets" if side == "start" else "ending_offsets", *fragments):
         parse_bound(value, side)
-
-
-@pytest.mark.parametrize("topic", ["or ders", "", 5, None])
-def test_refuses_offsets_of_what_is_no_topic(topic: object) -> None:
-    with pytest.raises(InvalidInputError, match="A topic name must be"):
-        parse_bound({topic: {"0": 1}}, "start")
-
-
-def test_a_partition_without_a_bound_is_an_error() -> None:
-    bound = parse_bound({"o": {"0": 1}}, "start")
-
-    with refuses(BoundError, "o[1] is missing", "named: o[0]"):
-        bound.requested_for(TopicPartition("o", 1))
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param(" Latest\n", Latest(), id="latest-as-spark-without-regard-to-case"),
-        pytest.param(' {"any": {"7": 0}} ', AtOffset(0), id="offset-as-json"),
-        pytest.param(Bound.everywhere(AtOffset(3)), AtOffset(3), id="parsed-already"),
-    ],
-)
-def test_a_stream_starts_anywhere(value: object, expected: RequestedOffset) -> None:
-    assert parse_start(value, "starting_offsets").requested_for(TopicPartition("any", 7)) == expected
 
 
 @pytest.mark.parametrize(

@@ -247,14 +247,6 @@ def test_latest_stops_before_an_open_transaction_and_says_so() -> None:
     )
 
 
-def test_open_transactions_of_many_partitions_are_one_warning() -> None:
-    resolved = _resolve(Earliest(), Latest(), _cluster(*[(0, 90, 100)] * 1_000, (0, 100, 100)))
-
-    (warning,) = resolved.warnings
-    assert "hide the last offsets of 1,000 partitions" in warning
-    assert warning.endswith(" o[9] (10 after 90), and 990 more.")
-
-
 @pytest.mark.parametrize("rules", [pytest.param(_STRICT, id="committed"), pytest.param(_UNCOMMITTED, id="uncommitted")])
 def test_the_log_may_grow_while_the_broker_is_asked(rules: ReadRules) -> None:
     """The log's end is asked for first. A first record beyond it has just arrived, and what lies before it belongs to
@@ -332,19 +324,6 @@ def test_a_replay_of_aged_out_offsets_is_an_error_unless_the_loss_is_permitted()
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error", "fragments"),
-    [
-        pytest.param("o:0:50:91", PlanError, ["91", "open transaction", "from 90 on"], id="beyond-last-stable"),
-        pytest.param("p:0:0:1", UnknownTopicError, ["'p' does not exist"], id="unknown-topic"),
-    ],
-)
-def test_a_replay_refuses_what_the_log_does_not_hold(wanted: str, error: type[Exception], fragments: list[str]) -> None:
-    for rules in (_STRICT, _PERMISSIVE):
-        with refuses(error, *fragments):
-            resolve_replay(OffsetRanges.parse([wanted]), _cluster((0, 90, 100)), rules)
-
-
-@pytest.mark.parametrize(
     ("window", "now_ms", "fragments"),
     [
         pytest.param(
@@ -406,3 +385,16 @@ def test_far_more_records_outside_of_a_window_than_inside_are_refused(
     says = "exact_window=False copies them all", f"{outside} have not, such as one of {iso(_T2)}"
     with refuses(PlanError, *says) if is_refused else nullcontext():
         check_samples(samples, TimeWindow(_T1, _T2))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "fragments"),
+    [
+        pytest.param("o:0:50:91", PlanError, ["91", "open transaction", "from 90 on"], id="beyond-last-stable"),
+        pytest.param("p:0:0:1", UnknownTopicError, ["'p' does not exist"], id="unknown-topic"),
+    ],
+)
+def test_a_replay_refuses_what_the_log_does_not_hold(wanted: str, error: type[Exception], fragments: list[str]) -> None:
+    for rules in (_STRICT, _PERMISSIVE):
+        with refuses(error, *fragments):
+            resolve_replay(OffsetRanges.parse([wanted]), _cluster((0, 90, 100)), rules)

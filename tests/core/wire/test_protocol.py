@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.wire.protocol import (
     PROTOCOL_VERSION,
     JobReport,
@@ -58,10 +58,6 @@ def test_a_request_shows_no_secret() -> None:
         assert _SECRET not in shown
         assert "jaas" not in shown
         assert "orders:0:0:10" in shown
-
-
-def test_the_ranges_of_a_request_are_ranges() -> None:
-    assert _REQUEST.offset_ranges == OffsetRanges.parse(["orders:0:0:10", "orders:1:5:9"])
 
 
 @pytest.mark.parametrize(
