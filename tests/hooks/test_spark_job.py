@@ -171,6 +171,15 @@ def test_a_connector_folder_in_the_connection(connection: Connection, tmp_path: 
     fails(SparkJobHook(), JarError, "unrelated.jar", "spark-sql-kafka-0-10")
 
 
+def test_an_unreadable_jar(tmp_path: Path) -> None:
+    """A jar that the worker cannot read is named."""
+    # No file's mode stops root, which tests may run as; a link that leads nowhere stops everybody.
+    jar = tmp_path / "spark-sql-kafka-0-10_2.13-4.0.0.jar"
+    jar.symlink_to(tmp_path / "gone.jar")
+
+    fails(SparkJobHook(kafka_connector=str(tmp_path)), JarError, "must be readable", str(jar), "permissions")
+
+
 @pytest.mark.parametrize(
     ("conn_type", "host", "port", "master", "is_local"),
     [

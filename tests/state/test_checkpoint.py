@@ -274,6 +274,16 @@ def test_a_folder_of_a_checkpoint_that_is_a_link_is_refused(generation: Path, tm
         _read(location)
 
 
+@pytest.mark.timeout(20)
+@_WITHOUT_END
+def test_a_lock_that_has_no_end_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """It is no lock that a run has left, and is not taken over as one."""
+    make(tmp_path / "lock.json")
+
+    with pytest.raises(CheckpointError, match=r"lock\.json must (be a regular file|have at most)"):
+        CheckpointFolder(str(tmp_path)).stale_lock()
+
+
 @pytest.mark.parametrize("ask", ["read", "stale_lock"])
 @pytest.mark.parametrize("location", ["gs://bucket/checkpoint", "nosuch://host/checkpoint"])
 def test_a_storage_without_its_provider_is_an_error(location: str, ask: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.client_config import translate
-from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import spark_submission
@@ -301,6 +301,11 @@ def test_a_keytab_of_the_spark_connection(submit: Submit) -> None:
     assert (submitted.modes["spark.keytab"], submitted.contents["spark.keytab"].encode("latin-1")) == (0o600, KEYTAB)
     assert dict(pairwise(submitted.arguments))["--keytab"] == str(submitted.folder / "spark.keytab")
     assert not submitted.folder.exists()
+
+
+def test_a_keytab_that_is_none(submit: Submit) -> None:
+    with pytest.raises(ConnectionConfigError, match=r"'spark_default' must be base64"):
+        submit("yarn", extra={"keytab": "a"})
 
 
 _ALLOWED = "-Dallowed=https://a/oauth2"

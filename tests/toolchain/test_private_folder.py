@@ -50,6 +50,14 @@ def test_a_folder_below_one_that_others_write_is_refused(
         check(folder)
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777], ids=oct)
+def test_a_folder_that_others_may_write_is_refused(folder: Path, mode: int) -> None:
+    folder.chmod(mode)
+
+    with pytest.raises(PermissionError, match=f"^{folder} must belong.* has mode {mode:04o}.*chmod go-w {folder}"):
+        check_private(folder)
+
+
 def test_of_a_sticky_folder_others_replace_nothing(folder: Path) -> None:
     """As ``/tmp`` is; but what is loaded may not lie in it beside the files of others."""
     folder.parent.chmod(0o1777)

@@ -5,6 +5,7 @@ one's end is not another's.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import time
 from collections.abc import Callable
@@ -230,6 +231,15 @@ def test_a_connection_that_cannot_be_used_ends_its_own_triggers(
         assert met["status"] == "met"
 
     run(main)
+
+
+def test_it_has_nothing_to_kill() -> None:
+    """There is no remote work: both are Airflow's own, which do nothing."""
+    waiting = trigger(new_records("orders"))
+
+    assert inspect.iscoroutinefunction(waiting.on_kill)
+    run(waiting.on_kill)
+    run(waiting.cleanup)
 
 
 def test_verdicts_and_errors_travel_as_events() -> None:

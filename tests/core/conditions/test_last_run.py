@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
 from airflow_provider_kafka_spark.core.conditions.last_run import MAX_RANGES, MAX_RUNS, LastRun, first_of
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
-from airflow_provider_kafka_spark.core.errors import ConcurrentRunsError, ProtocolError
+from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, ProtocolError
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 
 ORDERS = Selection(["orders"], None, None)
@@ -88,6 +88,12 @@ def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int, runs: in
 )
 def test_forms(since: object, first: object) -> None:
     assert first_of(since) == first
+
+
+@pytest.mark.parametrize("since", [{"last_run": "last_run"}, {"last_run": "no moment"}, {"last_run": None}])
+def test_bad_forms(since: object) -> None:
+    with pytest.raises(BoundError):
+        first_of(since)
 
 
 @pytest.mark.parametrize("value", [[], {"version": 2}, {"version": 1, "offsets": {}}])

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     Binding,
     Lock,
     Offsets,
+    StreamManifest,
     batch_ranges,
     check_commit,
     commit_text,
@@ -27,6 +28,7 @@ from tests.core.refusals import refuses
 
 _BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
 _FORM = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
+_MANIFEST = StreamManifest(_BINDING, _FORM, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
 _METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1_795_165_200_000, "conf": {"a": "b\\n"}})
 _OFFSETS_FILE = f'v1\n{_METADATA}\n{{"orders":{{"1":7,"0":23}}}}'
 _INITIAL_FILE = '\0v1\n{"orders":{"0":5}}'
@@ -56,6 +58,21 @@ def _offsets(**ends: int) -> Offsets:
 def test_what_must_not_change_within_a_batch(begun: dict[str, Any], now: dict[str, Any], changes: list[str]) -> None:
     """The delivery only where its progress is all that is known of the batch."""
     assert replace(_FORM, **begun).changes(replace(_FORM, **now)) == changes
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param({"version": 1}, "must be of version 2; got 1", id="version"),
+        pytest.param({"more": 1}, "unknown keys ['more']", id="unknown-key"),
+        pytest.param({"stream_id": "0123456789abcdef" * 9}, "stream_id", id="stream-id-too-long"),
+    ],
+)
+def test_a_record_of_another_version_or_shape_is_refused(change: dict[str, Any], says: str) -> None:
+    with refuses(CheckpointError, "checkpoint file stream.json", says, "pass another checkpoint_location") as raised:
+        StreamManifest.from_json(json.dumps({**json.loads(_MANIFEST.to_json()), **change}), "stream.json")
+
+    assert len(str(raised.value)) < 800
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,12 @@ def test_names_what_falls_short(report: JobReport, finished: tuple[int, ...], sa
         check_stream(report, _PLAN, _STREAM, _offsets(*finished), _KEEP_ALL)
 
 
+@pytest.mark.parametrize("change", [{"run_id": "other"}, {"plan_digest": "other"}], ids=["stream", "plan"])
+def test_refuses_the_report_of_another_run(change: dict[str, Any]) -> None:
+    with pytest.raises(DeliveryError, match="It belongs to another run"):
+        check_stream(_report(**change), _PLAN, _STREAM, _offsets(10, 7), _KEEP_ALL)
+
+
 @pytest.mark.parametrize(
     ("read_committed", "expected"), [pytest.param(True, 3, id="committed"), pytest.param(False, 5, id="uncommitted")]
 )

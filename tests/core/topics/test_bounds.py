@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -120,6 +121,16 @@ def test_reads_sparks_offsets(value: object, side: Side, expected: dict[str, Req
 
     assert {str(p): requested for p, requested in bound.by_partition.items()} == expected
     assert bound.default is None
+
+
+def test_offsets_may_say_of_which_topic_they_are() -> None:
+    """As a sensor returns them; a topic may have that name."""
+    value = {"o": {"0": 23, "topic_id": "id"}, "topic_id": {"0": 1}}
+    bound = parse_bound(json.dumps(value), "start")
+
+    assert bound.topic_ids == {"o": "id"}
+    assert parse_bound(bound.to_json(), "start") == bound
+    assert bound.to_json() == value
 
 
 _REFUSED = [

@@ -112,3 +112,17 @@ def test_a_pattern_takes_time_linear_in_a_name() -> None:
     assert Selection(pattern="(a+)+-orders").matching(["a" * 200, "aa-orders"]) == {"aa-orders"}
 
     assert time.process_time() - started < 1
+
+
+def test_many_topics_are_checked_in_linear_time() -> None:
+    names = [f"team-orders-number-{i:05d}" for i in range(20_000)]
+    started = time.process_time()
+
+    Selection(topics=names)
+    with pytest.raises(InvalidInputError) as error:
+        Selection(topics=[*names, *names])
+    with pytest.raises(UnknownTopicError):
+        Selection(pattern="team-orders-numbr-.*").topic_names(names)
+
+    assert len(str(error.value)) < 400
+    assert time.process_time() - started < 1

@@ -247,6 +247,14 @@ def test_latest_stops_before_an_open_transaction_and_says_so() -> None:
     )
 
 
+def test_open_transactions_of_many_partitions_are_one_warning() -> None:
+    resolved = _resolve(Earliest(), Latest(), _cluster(*[(0, 90, 100)] * 1_000, (0, 100, 100)))
+
+    (warning,) = resolved.warnings
+    assert "hide the last offsets of 1,000 partitions" in warning
+    assert warning.endswith(" o[9] (10 after 90), and 990 more.")
+
+
 @pytest.mark.parametrize("rules", [pytest.param(_STRICT, id="committed"), pytest.param(_UNCOMMITTED, id="uncommitted")])
 def test_the_log_may_grow_while_the_broker_is_asked(rules: ReadRules) -> None:
     """The log's end is asked for first. A first record beyond it has just arrived, and what lies before it belongs to
