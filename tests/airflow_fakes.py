@@ -13,10 +13,13 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from airflow_provider_kafka_spark.state import variables
 
 
 @dataclass
@@ -36,11 +39,21 @@ class TaskStateStore:
 
 @dataclass
 class Variables:
-    """Airflow's variables, which are text."""
+    """Airflow's variables, which are text.
+
+    :ivar unanswered: how many of the next requests for a value Airflow's API does not answer. Airflow then says what it
+        says for a variable that is not there.
+    :ivar lists: whether the API answers with the names.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
+    unanswered: int = 0
+    lists: bool = True
 
     def get(self, key: str, default: Any = None) -> Any:
+        if self.unanswered:
+            self.unanswered -= 1
+            return default
         return self.values.get(key, default)
 
     def set(self, key: str, value: str, description: str | None = None) -> None:  # noqa: ARG002 - Airflow's
@@ -52,7 +65,16 @@ class Variables:
         self.values.pop(key, None)
 
     def keys(self, prefix: str | None = None) -> list[str]:
+        if not self.lists:
+            raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR))
         return sorted(key for key in self.values if key.startswith(prefix or ""))
+
+
+def use_variables(monkeypatch: pytest.MonkeyPatch, found: Variables, settling_seconds: float = 0.0) -> Variables:
+    """These are Airflow's."""
+    monkeypatch.setattr(variables, "Variable", found)
+    monkeypatch.setattr(variables, "SETTLING_SECONDS", settling_seconds)
+    return found
 
 
 @dataclass

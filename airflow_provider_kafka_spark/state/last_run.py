@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from airflow.sdk import Variable
-
 from airflow_provider_kafka_spark.core.conditions.last_run import LastRun
 from airflow_provider_kafka_spark.core.errors import ProtocolError
+from airflow_provider_kafka_spark.state import variables
 
 #: Of a variable, in Airflow's database.
 _LONGEST_NAME = 250
@@ -37,8 +36,10 @@ class LastRunStore:
         self.is_new = False
 
     def load(self) -> LastRun:
-        """:raises ProtocolError: if somebody has changed the variable to what it cannot be."""
-        text = Variable.get(self.name, default=None)
+        """:raises ProtocolError: if somebody has changed the variable to what it cannot be.
+        :raises AirflowApiError: if Airflow does not say what it has.
+        """
+        text = variables.read(self.name)
         self.is_new = text is None
         if text is None:
             return LastRun()
@@ -51,7 +52,7 @@ class LastRunStore:
         return LastRun.from_json(value, self.name)
 
     def save(self, found: LastRun) -> None:
-        Variable.set(self.name, json.dumps(found.to_json()), description=self._description)
+        variables.write(self.name, json.dumps(found.to_json()), self._description)
 
 
 def variable_name(*parts: str, spare: int = 0) -> str:

@@ -12,21 +12,18 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
-from airflow.sdk import Variable
-
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.bounds import iso
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.window_cuts import WindowCut, decide
 from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
+from airflow_provider_kafka_spark.state import variables
 from airflow_provider_kafka_spark.state.last_run import variable_name
 
 log = logging.getLogger(__name__)
 
 _VERSION = 1
 _MOMENT = re.compile(r"[0-9]{1,15}")
-#: How long a planner waits after it has kept a cut, before it takes what is kept.
-SETTLING_SECONDS = 1.0
 #: How many old cuts a planner forgets at most.
 _FORGOTTEN_AT_ONCE = 5
 
@@ -34,14 +31,8 @@ _FORGOTTEN_AT_ONCE = 5
 class WindowCuts:
     """The cuts of the windows of one task, whatever run they belong to.
 
-    Variables have no compare-and-set, so planners agree by time. Each of them:
-
-    1. reads what is kept, after it has searched the log;
-    2. keeps what it decides, where nothing is kept and the answer can change;
-    3. waits for :data:`SETTLING_SECONDS`, reads again, and uses that.
-
-    Who sees nothing kept in step 1 has written before another one, who wrote earlier, reads in step 3, as long as step
-    2 takes less than the wait (Fischer's mutual exclusion). One that took longer says so.
+    Planners agree by time. Each reads what is kept, after it has searched the log; keeps what it decides, where nothing
+    is kept and the answer can change; and uses what is kept when that has settled.
 
     :param task_id: of the operator.
     :param selection: connection and topics, as JSON: windows of others are cut by themselves.
@@ -59,6 +50,7 @@ class WindowCuts:
         :param moments: of the window, in ms since 1970, in order; the cluster was searched for them.
         :raises ProtocolError: if somebody has changed a variable to what it cannot be.
         :raises PlanError: if windows overlap by what was decided.
+        :raises AirflowApiError: if Airflow does not say what is kept.
         """
         started = time.monotonic()
         kept = self._load(moments)
@@ -68,15 +60,12 @@ class WindowCuts:
         for at in to_keep:
             offsets = {p: decided.cuts[p, at] for p in partitions}
             value = json.dumps(encode(kept.get(at, WindowCut()).with_cuts(offsets, cluster), _VERSION))
-            Variable.set(f"{self._prefix}{at}", value, description=f"Where windows end and begin at {iso(at)}.")
+            variables.write(f"{self._prefix}{at}", value, f"Where windows end and begin at {iso(at)}.")
             log.info("Where windows are cut at %s is kept in the variable %s%d.", iso(at), self._prefix, at)
-        if (seconds := time.monotonic() - started) > SETTLING_SECONDS > 0:
-            log.warning(
-                "Airflow needed %.1f s to keep a cut of windows. A window beside this one that was planned meanwhile "
-                "may use another cut: compare the ranges of both.",
-                seconds,
-            )
-        time.sleep(SETTLING_SECONDS)
+        variables.settle(
+            started,
+            "A window beside this one that was planned meanwhile may use another cut: compare the ranges of both.",
+        )
         self._forget(cluster)
         return decide(cluster, partitions, moments, self._load(moments))[0]
 
@@ -87,7 +76,7 @@ class WindowCuts:
             gone = [p for p in offsets if p in later and later[p] <= cluster.partition(p).log_start]
             if not gone or len(gone) < len(offsets):
                 return
-            Variable.delete(f"{self._prefix}{at}")
+            variables.delete(f"{self._prefix}{at}")
             log.info("The cut of windows at %s is forgotten: the log begins later.", iso(at))
 
     def _load(self, moments: Sequence[int]) -> dict[int, WindowCut]:
@@ -98,7 +87,7 @@ class WindowCuts:
 
     def _kept(self) -> list[int]:
         """The moments of all that is kept, in order."""
-        names = (name.removeprefix(self._prefix) for name in Variable.keys(self._prefix))
+        names = (name.removeprefix(self._prefix) for name in variables.names(self._prefix))
         return sorted(int(text) for text in names if _MOMENT.fullmatch(text))
 
     @staticmethod
@@ -107,7 +96,7 @@ class WindowCuts:
             f"Correct or delete the variable {name}; without it the cut is decided anew, which may differ from what "
             "the windows beside it have copied."
         )
-        text = Variable.get(name, default=None)
+        text = variables.read(name)
         # It was deleted since it was listed.
         return (
             WindowCut()

@@ -9,7 +9,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_kafka_spark.core.connection.connection_form import KAFKA_TYPES
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, ConnectionNotFoundError
 from airflow_provider_kafka_spark.toolchain.connector import is_coordinate, is_sparks_module
 
 #: Keys in the Extra: for the connector and the report's place in place of the operator's arguments, and for the history
@@ -30,9 +30,9 @@ class SparkConnection:
             connection = BaseHook.get_connection(self.conn_id)
         except AirflowNotFoundException as error:
             # The Spark provider would silently use master=yarn.
-            raise ConnectionConfigError(
-                f"The Spark connection {self.conn_id!r} does not exist. Add it under Admin > Connections (type "
-                "'spark'), or set "
+            raise ConnectionNotFoundError(
+                f"The Spark connection {self.conn_id!r} does not exist, or Airflow's API did not answer. Add it under "
+                "Admin > Connections (type 'spark'), or set "
                 f'AIRFLOW_CONN_{self.conn_id.upper()}=\'{{"conn_type": "spark", "host": "local[*]"}}\'.'
             ) from error
         if connection.conn_type in KAFKA_TYPES:

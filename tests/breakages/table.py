@@ -496,7 +496,7 @@ BREAKAGES = (
     Breakage(
         "cut-taken-before-others-have-kept-theirs",
         "Two windows that are planned at once use one offset.",
-        "airflow_provider_kafka_spark/state/window_cuts.py",
+        "airflow_provider_kafka_spark/state/variables.py",
         "time.sleep(SETTLING_SECONDS)",
         "time.sleep(0)",
         ["tests/state/test_window_cuts.py::test_two_that_decide_a_cut_at_once_use_the_same_one"],

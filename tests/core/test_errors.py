@@ -14,6 +14,7 @@ from airflow_provider_kafka_spark.core.errors.catalogue import all_errors, meani
 _LISTED = """
 KS001 KafkaSparkError KS100 InvalidInputError KS101 OffsetRangeError KS102 BoundError KS103 OptionError
 KS104 ExpressionError KS105 AuditInputError KS106 ConnectionConfigError KS107 TargetError KS108 TargetRecreatedError
+KS109 ConnectionNotFoundError
 KS200 PlanError KS201 PlanTooLargeError KS202 PlanOutdatedError KS203 AlreadyDeliveredError KS204 UnknownTopicError
 KS205 ConcurrentRunsError KS206 GroupOffsetsError KS207 TopicRecreatedError KS208 DataLossError
 KS209 OpenTransactionError KS300 CheckpointError KS301 CheckpointMissingError KS302 CheckpointInUseError

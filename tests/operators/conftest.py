@@ -13,9 +13,8 @@ import psutil
 import pytest
 
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
-from airflow_provider_kafka_spark.state import window_cuts
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
-from tests.airflow_fakes import TaskStateStore, Variables
+from tests.airflow_fakes import TaskStateStore, Variables, use_variables
 from tests.in_process_jobs import in_process_spark as in_process_spark
 from tests.operators.copy_task import NewTask as NewTask
 from tests.operators.copy_task import new_task as new_task
@@ -114,7 +113,4 @@ def traces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Traces:
 @pytest.fixture(autouse=True)
 def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     """Airflow's variables, in which cuts between windows are kept."""
-    variables = Variables()
-    monkeypatch.setattr(window_cuts, "Variable", variables)
-    monkeypatch.setattr(window_cuts, "SETTLING_SECONDS", 0.0)
-    return variables
+    return use_variables(monkeypatch, Variables())

@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerTlsError,
     BrokerUnavailableError,
     ConnectionConfigError,
+    ConnectionNotFoundError,
     DataLossError,
     ExpressionError,
     InvalidInputError,
@@ -203,8 +204,8 @@ ROWS: list[Row] = [
         ("repositories must have no password",),
     ),
     # Connections and brokers
-    (ConnectionConfigError, Replay, {"source_conn_id": NOWHERE}, ("'nowhere' does not exist", "AIRFLOW_CONN_NOWHERE")),
-    (ConnectionConfigError, Replay, {"spark_conn_id": NOWHERE}, ("Spark connection 'nowhere' does not exist",)),
+    (ConnectionNotFoundError, Replay, {"source_conn_id": NOWHERE}, ("'nowhere' does not", "AIRFLOW_CONN_NOWHERE")),
+    (ConnectionNotFoundError, Replay, {"spark_conn_id": NOWHERE}, ("Spark connection 'nowhere' does not exist",)),
     (ConnectionConfigError, Replay, {"source_conn_id": "kafka_list"}, ("JSON object", "got a list")),
     (BrokerUnavailableError, Replay, {"target_conn_id": "kafka_dead", "kafka_timeout": 2}, ("{closed}", "kafka_dead")),
     (BrokerAuthenticationError, Replay, {"source_conn_id": "kafka_wrong"}, ("refused the user", "sasl.password")),

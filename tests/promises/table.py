@@ -248,6 +248,11 @@ With `target_topic_expr` the job checks only the type of timestamps
 Airflow retries a task only after errors that a retry can correct
   tests/operators/test_bad_input.py::test_bad_input
   tests/test_failure.py::test_a_final_error_is_final_to_airflow_and_keeps_its_name_and_cause
+what is there is never replaced because of a failed request
+  tests/state/test_variables.py::test_one_that_was_not_answered_is_not_absent
+  tests/state/test_variables.py::test_nothing_is_written_over_what_was_not_answered
+  tests/clients/connection/test_airflow_connection.py::test_one_that_airflow_did_not_give_is_asked_for_again
+  quick: local
 is in Airflow's task state store, for each task instance
   tests/operators/test_kafka_to_kafka.py::test_a_green_task
   tests/operators/test_bounded_copy.py::test_operators_that_one_task_calls_do_their_own_work
@@ -772,8 +777,8 @@ FAMILIES = ("KafkaSparkError", "SubmitError", "JobError")
 #: Errors of checks before Spark starts: one test has a row for each.
 _OF_BAD_INPUT = """
 AuditInputError BoundError BrokerAuthenticationError BrokerTlsError BrokerUnavailableError ConnectionConfigError
-DataLossError InvalidInputError JarError JavaNotFoundError OffsetRangeError OptionError PlanError ReportLocationError
-SparkSubmitNotFoundError TargetError TopicRecreatedError UnknownTopicError
+ConnectionNotFoundError DataLossError InvalidInputError JarError JavaNotFoundError OffsetRangeError OptionError
+PlanError ReportLocationError SparkSubmitNotFoundError TargetError TopicRecreatedError UnknownTopicError
 """
 #: Tests in which a real part raises the error.
 ERRORS = (
@@ -781,6 +786,7 @@ ERRORS = (
     *_read(
         """
 AirflowApiError
+  tests/state/test_variables.py::test_one_that_was_not_answered_is_not_absent
   tests/coverage_page/test_command.py::test_a_user_and_a_password_log_in_and_one_without_rights_is_refused
   tests/test_coverage_command.py::test_an_answer_that_is_none_ends_the_command_with_a_name
 AlreadyDeliveredError

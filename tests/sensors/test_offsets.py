@@ -40,12 +40,11 @@ from airflow_provider_kafka_spark.sensors.offsets import (
     KafkaOffsetsSensor,
     KafkaTimestampReachedSensor,
 )
-from airflow_provider_kafka_spark.state import last_run
 from airflow_provider_kafka_spark.state.last_run import LastRunStore
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.condition import KafkaConditionTrigger, event_of_error
-from tests.airflow_fakes import TaskInstance, Variables, task_context
+from tests.airflow_fakes import TaskInstance, Variables, task_context, use_variables
 from tests.bare_ranges import bare
 
 INTERVAL = 0.2
@@ -111,8 +110,7 @@ def test_each_record_is_found_by_one_run(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
 ) -> None:
     """A retry, a clear and a try that died after it had found records return the same ranges."""
-    name, variables = topic(2), Variables()
-    monkeypatch.setattr(last_run, "Variable", variables)
+    name, variables = topic(2), use_variables(monkeypatch, Variables())
 
     def found(run_id: str, since: object = "last_run") -> list[tuple[int, int, int]]:
         ti = TaskInstance(dag_id="dag", task_id="wait", run_id=run_id)
@@ -145,7 +143,7 @@ def test_a_mapped_sensor_goes_on_where_its_topics_ended(
 ) -> None:
     """The list has grown at its front since the last run: a map index is only a place in it."""
     orders, payments, invoices = (topic(suffix=name) for name in ("orders", "payments", "invoices"))
-    monkeypatch.setattr(last_run, "Variable", Variables())
+    use_variables(monkeypatch, Variables())
 
     def found(run_id: str, *topics: str) -> list[list[tuple[int, int]]]:
         results = []
@@ -174,7 +172,7 @@ def test_the_first_run_may_begin_now(
     look is all new, however often the sensor has looked before.
     """
     name, later = topic(), f"later-{uuid4().hex[:8]}"
-    monkeypatch.setattr(last_run, "Variable", Variables())
+    use_variables(monkeypatch, Variables())
     kafka.produce(name, [Record(value=b"v")] * 3)
     since = {"last_run": "latest"}
 
@@ -204,8 +202,7 @@ def test_two_runs_at_a_time_do_not_find_the_same(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both look at the same position; the later one finds nothing twice, and a retry of it goes on."""
-    name, variables = topic(), Variables()
-    monkeypatch.setattr(last_run, "Variable", variables)
+    name, variables = topic(), use_variables(monkeypatch, Variables())
     kafka.produce(name, [Record(value=b"v")] * 3)
     stale = dict(variables.values)
     real = LastRunStore.load

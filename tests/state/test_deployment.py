@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_kafka_spark.state import deployment
 from airflow_provider_kafka_spark.state.deployment import VARIABLE, deployment_name
 from airflow_provider_kafka_spark.toolchain.settings import DEPLOYMENT
-from tests.airflow_fakes import Variables
+from tests.airflow_fakes import Variables, use_variables
 
 
 @pytest.fixture
 def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     """Those of a new deployment, whose configuration has no name for it."""
-    found = Variables()
-    monkeypatch.setattr(deployment, "Variable", found)
-    monkeypatch.setattr(deployment, "SETTLING_SECONDS", 0)
     monkeypatch.delenv(DEPLOYMENT.variable)
-    return found
+    return use_variables(monkeypatch, Variables())
 
 
 def test_a_deployment_without_a_name_gets_a_random_one_that_stays(
@@ -27,7 +23,7 @@ def test_a_deployment_without_a_name_gets_a_random_one_that_stays(
     name = deployment_name()
 
     assert deployment_name() == name == variables.values[VARIABLE]
-    monkeypatch.setattr(deployment, "Variable", Variables())
+    use_variables(monkeypatch, Variables())
     assert deployment_name() != name
 
 

@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.state import deployment
 from airflow_provider_kafka_spark.state.run_state import RunStateStore, StreamRunStore
 from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
-from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, Variables, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, Variables, task_context, use_variables
 
 KEY = "kafka_spark_run"
 #: As JSON has it: numbers become texts where they are names, and any key may come first.
@@ -105,9 +105,7 @@ def test_what_is_published_has_no_mac(store: TaskStateStore) -> None:
 def test_a_deployment_without_a_key_makes_one_that_stays(
     monkeypatch: pytest.MonkeyPatch, store: TaskStateStore
 ) -> None:
-    variables = Variables()
-    monkeypatch.setattr(deployment, "Variable", variables)
-    monkeypatch.setattr(deployment, "SETTLING_SECONDS", 0)
+    variables = use_variables(monkeypatch, Variables())
     monkeypatch.delenv(STATE_KEY.variable)
     state(store).set(KEY, VALUE)
 

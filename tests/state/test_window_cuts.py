@@ -13,9 +13,8 @@ import pytest
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
-from airflow_provider_kafka_spark.state import window_cuts
 from airflow_provider_kafka_spark.state.window_cuts import WindowCuts
-from tests.airflow_fakes import Variables
+from tests.airflow_fakes import Variables, use_variables
 
 P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)
 ONE, TWO, THREE = 1_000, 2_000, 3_000
@@ -48,8 +47,7 @@ def keep_slowly(monkeypatch: pytest.MonkeyPatch, delays: Mapping[str, float], se
             time.sleep(delays.get(threading.current_thread().name, 0))
             super().set(key, value, description)
 
-    monkeypatch.setattr(window_cuts, "Variable", SlowVariables())
-    monkeypatch.setattr(window_cuts, "SETTLING_SECONDS", settling_seconds)
+    use_variables(monkeypatch, SlowVariables(), settling_seconds)
 
 
 @pytest.mark.parametrize("delays", [{"a": 0.2}, {"a": 0.1, "b": 0.3}], ids=str)
@@ -88,10 +86,7 @@ def test_one_that_took_longer_than_the_others_wait_says_so(
 
 @pytest.fixture
 def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
-    variables = Variables()
-    monkeypatch.setattr(window_cuts, "Variable", variables)
-    monkeypatch.setattr(window_cuts, "SETTLING_SECONDS", 0.0)
-    return variables
+    return use_variables(monkeypatch, Variables())
 
 
 @pytest.mark.parametrize(

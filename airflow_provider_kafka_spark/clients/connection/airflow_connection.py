@@ -23,7 +23,7 @@ from airflow_provider_kafka_spark.core.connection.connection_form import (
     extra_of_form,
     with_field_names,
 )
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, ConnectionNotFoundError
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,8 @@ _MASKING = "airflow.sdk._shared.secrets_masker.secrets_masker"
 def read_connection(conn_id: str) -> KafkaClientConfig:
     """Fetch a connection and translate it.
 
-    :raises ConnectionConfigError: if it is missing or cannot be translated.
+    :raises ConnectionConfigError: if it cannot be translated.
+    :raises ConnectionNotFoundError: if Airflow does not give it.
     """
     with _naming(conn_id):
         connection = BaseHook.get_connection(conn_id)
@@ -63,7 +64,7 @@ def _naming(conn_id: str) -> Iterator[None]:
     try:
         yield
     except AirflowNotFoundException as error:
-        raise _missing(conn_id) from error
+        raise _not_found(conn_id) from error
     except RecursionError:
         raise ConnectionConfigError(
             f"The Extra of connection {conn_id!r} must be a JSON object of texts and numbers; it is too deeply nested. "
@@ -92,9 +93,11 @@ def _secrets_to_mask(config: KafkaClientConfig) -> list[str]:
     return found
 
 
-def _missing(conn_id: str) -> ConnectionConfigError:
-    return ConnectionConfigError(
-        f"The Kafka connection {conn_id!r} does not exist, or Airflow cannot read it (a deeply nested Extra). "
+def _not_found(conn_id: str) -> ConnectionNotFoundError:
+    # Airflow says the same of a connection whose request failed, and of one that it cannot parse.
+    return ConnectionNotFoundError(
+        f"The Kafka connection {conn_id!r} does not exist, or Airflow did not give it: its API did not answer, or the "
+        "Extra is too deeply nested. "
         "Add it under Admin > Connections (type 'Kafka (for Spark)'), or set "
         f'AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "kafka", "extra": {{"bootstrap.servers": '
         '"broker-1:9092"}}\'.'

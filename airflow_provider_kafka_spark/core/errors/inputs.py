@@ -96,18 +96,32 @@ class AuditInputError(InvalidInputError):
 
 
 class ConnectionConfigError(InvalidInputError):
-    """An Airflow connection is missing, incomplete, or has no counterpart in one of the Kafka clients.
+    """An Airflow connection is incomplete, or has no counterpart in one of the Kafka clients.
 
     Correct the property of the connection that the message names.
     """
 
     code = "KS106"
     causes = listed(
-        "No connection has this id, or it has no bootstrap.servers.",
+        "It has no bootstrap.servers.",
         "A property of the connection exists for one of librdkafka and Kafka's Java client only.",
         "A file that the connection names does not exist on the worker.",
     )
     checks = listed(commands.CONNECTION)
+
+
+class ConnectionNotFoundError(ConnectionConfigError):
+    """Airflow has not given a connection: there is none of this id, or its API or secrets backend did not answer.
+
+    Airflow does not tell the two apart, so a retry asks again. If there is none, add it, or correct the id.
+    """
+
+    code = "KS109"
+    retriable = True
+    causes = listed(
+        "No connection has this id.",
+        "Airflow's API server or the secrets backend was down or overloaded.",
+    )
 
 
 class TargetError(InvalidInputError):

@@ -6,15 +6,16 @@ from airflow_provider_kafka_spark.core.errors.base import KafkaSparkError, liste
 
 
 class AirflowApiError(KafkaSparkError):
-    """Airflow's API did not answer a question about past runs.
+    """Airflow's API did not answer a question about past runs, or about a variable that tasks share.
 
-    The message has its answer. Check its address, and the token or the user that the command has.
+    The message has its answer. A retry of a task asks again. For the command check the API's address, and the token or
+    the user.
     """
 
     code = "KS801"
     retriable = True
     causes = listed(
-        "The address of the API server is wrong, or it is down.",
+        "The API server is down or overloaded, or its address is wrong.",
         "The token has expired, or its user may not read the DAG.",
     )
     checks = listed("curl -s API_SERVER/api/v2/monitor/health")

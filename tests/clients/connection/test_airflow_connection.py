@@ -13,7 +13,9 @@ from airflow.sdk.log import redact
 
 from airflow_provider_kafka_spark.clients.connection.airflow_connection import aread_connection, read_connection
 from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, ConnectionNotFoundError
+from airflow_provider_kafka_spark.submission.spark_connection import SparkConnection
+from tests.execution_api import ExecutionApi
 
 _DEEP = "[" * 10_000 + "]" * 10_000
 _SERVERS = {"bootstrap.servers": "b:9092"}
@@ -71,6 +73,19 @@ def test_a_whole_connection_of_deeply_nested_json(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(ConnectionConfigError, match=r"'deep'.*nested"):
         read("deep")
+
+
+@pytest.mark.parametrize("broken", ["", "connections/"])
+def test_one_that_airflow_did_not_give_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, read: Read, broken: str
+) -> None:
+    """Airflow says the same of a connection that is not there and of one whose request was not answered."""
+    ExecutionApi(broken=(broken,) if broken else ()).install(monkeypatch)
+
+    for conn_id, reading in (("payroll", read), ("cluster", lambda conn_id: SparkConnection(conn_id).master)):
+        with pytest.raises(ConnectionNotFoundError, match=rf"'{conn_id}' does not exist, or Airflow") as raised:
+            reading(conn_id)
+        assert raised.value.retriable
 
 
 def test_short_values_are_not_taken_for_secrets(
