@@ -81,7 +81,7 @@ def check_samples(samples: Mapping[TopicPartition, Sequence[int]], window: TimeW
     if len(outside) >= max(_FEWEST_OUTSIDE, _FAR_MORE * (len(times) - len(outside))):
         raise PlanError(
             f"Most records of a window must have their time in it; of {len(times):,} that were read out of the planned "
-            f"offsets, {len(outside):,} have not, such as one of {iso(min(outside))}. Nothing was written. "
+            f"offsets, {len(outside):,} have not, such as one of {_moment(min(outside))}. Nothing was written. "
             "exact_window=False copies them all, so that consecutive windows still take every record once; "
             "exact_window=True leaves out those outside of the window; starting_offsets and ending_offsets cut a log "
             "without order."
