@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
+from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
 from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
@@ -14,9 +15,11 @@ from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.bounds import Bound
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.topics.record_search import credible_ahead_ms
+from airflow_provider_kafka_spark.core.topics.starts import GroupStart
 
 #: Of a range, on average, below which a fetch of a megabyte is too much.
 _FEW_RECORDS = 1_000
@@ -103,6 +106,26 @@ class KafkaHook(KafkaClient):
             retry_seconds=self.timeout,
         )
         return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs, counts)
+
+    def start_of(
+        self, start: GroupStart, topics: Collection[str], selection: Selection, name: str = "starting_offsets"
+    ) -> Bound:
+        """Where a group stands. To be asked before :meth:`state`: one that keeps up would stand beyond those ends.
+
+        :param topics: those of the selection that exist.
+        :param name: what a message calls it.
+        :raises BoundError: if the group has no offset of what is read.
+        :raises BrokerError: if the brokers do not return the offsets.
+        """
+        metadata = self.metadata()
+        exist = {
+            TopicPartition(topic, number)
+            for topic in metadata.topics.keys() & topics
+            for number in metadata.topics[topic].partitions
+        }
+        chosen = selection.assigned
+        group = ConsumerGroup(self, start.group_id)
+        return start.bound(group.committed(exist if chosen is None else exist & set(chosen)), name)
 
     def cuts(self, ends: LogEnds, cluster: ClusterState | None = None) -> dict[TopicPartition, int]:
         """Where logs were cut since they had reached these ends. Only those are asked that have another leader now.

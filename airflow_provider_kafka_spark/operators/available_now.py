@@ -370,14 +370,12 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         # A missing topic of the checkpoint is distinguished from a misspelt one later.
         selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
         times = timestamps_in(start) if isinstance(start, Bound) else ()
+        begin = start if isinstance(start, Bound) else None
+        if isinstance(start, GroupStart) and begins:
+            begin = attempt.source.start_of(start, selected, selection, _start_name(reset))
         cluster = attempt.source.state((selected | known) & existing, times)
         if checkpoint is not None and checkpoint.manifest is not None:
             cluster = replace(cluster, cut_at=attempt.source.cuts(checkpoint.manifest.reached, cluster))
-        if isinstance(start, GroupStart):
-            group, name = ConsumerGroup(attempt.source, start.group_id), _start_name(reset)
-            begin = start.bound(group.committed(selection.partitions(cluster)), name) if begins else None
-        else:
-            begin = start
         if reset is not None:
             reset = replace(reset, group_stands_at=begin)
         binding = Binding.of(parameters, cluster.cluster_id, target.cluster_id)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
-from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
@@ -139,13 +138,11 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         existing = hook.topic_names(records["topics"] or records["assign"] or (), "READ")
         names = selection.topic_names(existing)
         check_topics(hook, names, "READ")
-        starting = Bound.everywhere(Earliest()) if isinstance(start, GroupStart) else start
+        starting = hook.start_of(start, names, selection) if isinstance(start, GroupStart) else start
         if window.start_ms is not None:
             starting = Bound.everywhere(AtTimestamp(window.start_ms))
         cluster = hook.state(names, timestamps_in(starting, ending), only=selection.assigned)
         check_window(window, cluster.now_ms)
-        if isinstance(start, GroupStart):
-            starting = start.bound(ConsumerGroup(hook, start.group_id).committed(selection.partitions(cluster)))
         if moments := [at for at in (window.start_ms, window.end_ms) if at is not None]:
             read = [attempt.parameters.source_conn_id, selection.to_json()]
             cuts = WindowCuts(attempt.context, self.task_id, read)

@@ -104,6 +104,28 @@ def test_a_batch_starts_where_a_group_stands(kafka: KafkaBroker, topic: TopicFac
         plan(source, starting_offsets=forms[0])
 
 
+def test_a_group_that_keeps_up_while_it_is_planned(
+    kafka: KafkaBroker, new_task: NewTask, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it commits after the ends of the logs were read is no offset beyond them."""
+    task, real = new_task(source=2, preserve_timestamps=False), KafkaHook.state
+    produce(kafka, task.source, 0, 10)
+    commit(group, task.source, {0: 5, 1: 5})
+
+    def more_at_once(hook: KafkaHook, *args: Any, **kwargs: Any) -> Any:
+        found = real(hook, *args, **kwargs)
+        if task.source in found.topics:
+            ends = {number: state.high_watermark for number, state in found.topic(task.source).partitions.items()}
+            produce(kafka, task.source, 0, 2)
+            commit(group, task.source, {number: end + 1 for number, end in ends.items()})
+        return found
+
+    monkeypatch.setattr(KafkaHook, "state", more_at_once)
+    start = {"starting_offsets": {"group_id": group}}
+    assert plan(task.source, **start) == [(0, 5, 5), (1, 5, 5)]
+    assert task.run(Stream, **start, plan_only=True)["planned_records"] == 0
+
+
 def test_a_moment_is_the_start_of_a_window(kafka: KafkaBroker, topic: TopicFactory) -> None:
     source = topic(2)
     produce(kafka, source, 0, 10)
