@@ -47,7 +47,8 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
 
     Each event's payload is ``{"version": 1, "number": 7, "ranges": [...], "warnings": [...]}``;
     :func:`announced_ranges` reads the ranges out of a run's ``triggering_asset_events``. The asset's state store keeps
-    the progress, so a restarted triggerer continues from there: no range is lost, and consecutive ranges never overlap.
+    the progress, so a restarted triggerer continues from there: no range is lost, and consecutive ranges never overlap,
+    as long as no log is cut by an unclean leader election.
 
     .. warning::
         Airflow stores an event and its acknowledgement in two writes. If the triggerer ends between them, within a

@@ -353,6 +353,10 @@ A target whose log is cut has lost what it had acknowledged
   tests/operators/test_cut_targets.py::test_what_a_target_has_lost_is_written_again
   tests/operators/test_cut_targets.py::test_a_target_that_is_cut_while_its_job_runs
   tests/core/runs/test_run_protocol.py::test_what_earlier_deliveries_mean
+A sensor and a watcher that know the topic's id see a cut while the log is shorter
+  tests/core/conditions/test_new_records.py::test_what_the_same_topic_lacks
+  tests/core/conditions/test_watch.py::test_a_shorter_log_of_the_same_topic_is_not_announced_again
+  quick: rule
 The rest of a log that was cut is read too
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
   tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
@@ -657,7 +661,6 @@ PROMISES = (*_read(OF_GUARANTEES, GUARANTEES), *_read(OF_SECURITY, SECURITY))
 NO_PROMISE: Mapping[str, Mapping[str, str]] = {
     GUARANTEES: {
         "What is cut after the driver's last look is found by an audit only": "It says what is not noticed.",
-        "Ranges and plans of other tasks, sensors, the marks of runs": "It says what is not compared.",
         "A backfill that reprocesses its runs clears them too": "It introduces a table.",
         "On this page a *try* is one of Airflow's tries of a task": "It explains two words.",
         "Consumers that read uncommitted records also see what was aborted": "That is what Kafka calls so.",

@@ -102,8 +102,11 @@ class LastRun:
         ranges = OffsetRanges.parse(result.value)
         ends = offsets_in(result.xcoms["offsets"])
         topic_ids = {name: str(of[TOPIC_ID]) for name, of in result.xcoms["offsets"].items() if TOPIC_ID in of}
-        same = {r.topic for r in ranges if self.topic_ids.get(r.topic) in (None, topic_ids.get(r.topic))}
-        twice = [r for r in ranges if r.topic in same and r.from_offset < self.offsets.get(r.topic_partition, 0)]
+        twice = [
+            r
+            for r in ranges
+            if r.from_offset < self.offsets.get(r.topic_partition, 0) and not self._is_other(r.topic, topic_ids)
+        ]
         if twice:
             raise ConcurrentRunsError(
                 f"With since='last_run' one run at a time may look for new records; another one has found records of "
@@ -112,7 +115,15 @@ class LastRun:
         runs = (*self.runs, FoundByRun(run_id, ranges, ends, topic_ids))[-MAX_RUNS:]
         while len(runs) > 1 and sum(len(run.ranges) + len(run.offsets) for run in runs) > MAX_RANGES:
             runs = runs[1:]
-        return replace(self, offsets={**self.offsets, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)
+        # One that was recreated may have fewer partitions.
+        before = {
+            p: offset for p, offset in self.offsets.items() if p in ends or not self._is_other(p.topic, topic_ids)
+        }
+        return replace(self, offsets={**before, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)
+
+    def _is_other(self, topic: str, topic_ids: Mapping[str, str]) -> bool:
+        """Whether a topic is known to be another one than at the position."""
+        return topic in topic_ids and self.topic_ids.get(topic, topic_ids[topic]) != topic_ids[topic]
 
 
 def first_of(since: object) -> object | None:

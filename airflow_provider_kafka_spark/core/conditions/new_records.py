@@ -18,7 +18,13 @@ from airflow_provider_kafka_spark.core.conditions.since import (
     parse_since,
 )
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
-from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointMissingError, PlanError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import (
+    BoundError,
+    BrokerUnavailableError,
+    CheckpointMissingError,
+    PlanError,
+    UnknownTopicError,
+)
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, AtTimestamp, Earliest, RequestedOffset
 from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
@@ -99,6 +105,7 @@ class NewRecords:
         """:param now_ms: the time for which the query was made.
         :raises DataLossError: if records since then have aged out, and that is not permitted.
         :raises PlanError: if since lies beyond the end, or names what does not exist.
+        :raises BrokerUnavailableError: if the brokers describe fewer partitions of a topic than before.
         """
         # Check the group or the checkpoint before waiting for a topic: waiting does not correct an error there.
         self._position(snapshot)
@@ -125,7 +132,14 @@ class NewRecords:
             f"{count:,} new records in {len(fresh)} of {len(partitions)} partitions{enough}",
             value=known.dicts(fresh),
             xcoms={"offsets": known.offsets(ends)},
-            warnings=tuple(f"{m.offset_range} is missing: {m.reason}" for m in missing),
+            warnings=(
+                *(f"{m.offset_range} is missing: {m.reason}" for m in missing),
+                *(
+                    f"The topic {name!r} of since is not there: it was deleted, or the login may not see it. Its "
+                    "offsets count if it is there again."
+                    for name in sorted(self._away(snapshot))
+                ),
+            ),
         )
 
     def starts(
@@ -178,7 +192,15 @@ class NewRecords:
         if isinstance(since, SinceTimestamp):
             return dict.fromkeys(partitions, AtTimestamp(since.epoch_ms))
         if isinstance(since, SinceOffsets):
+            away = self._away(snapshot)
             unknown = sorted(p for p in since.bound.by_partition if p not in partitions and p.topic not in recreated)
+            unknown = [p for p in unknown if p.topic not in away]
+            if unknown and all(self._is_same(p.topic, snapshot) for p in unknown):
+                raise BrokerUnavailableError(
+                    f"The brokers must describe all partitions of a topic; {', '.join(map(str, unknown[:8]))} is not "
+                    f"among the {len(partitions)} that they do, and its topic has the id of before (connection "
+                    f"{snapshot.cluster.conn_id!r}). A broker that has just started may not know all of them yet."
+                )
             if unknown:
                 raise UnknownTopicError(
                     "since must name only partitions that exist and are waited for; "
@@ -188,6 +210,18 @@ class NewRecords:
                 )
         known = {p: offset for p, offset in self._position(snapshot).offsets.items() if p.topic not in recreated}
         return {p: AtOffset(known[p]) if p in known else Earliest() for p in partitions}
+
+    def _away(self, snapshot: BrokerSnapshot) -> frozenset[str]:
+        """The topics in ``since`` that match the pattern, and are not there now."""
+        selection = self.scope.selection
+        if selection.pattern is None or not isinstance(self.since, SinceOffsets):
+            return frozenset()
+        return selection.matching({p.topic for p in self.since.bound.by_partition} - snapshot.names)
+
+    def _is_same(self, topic: str, snapshot: BrokerSnapshot) -> bool:
+        """Whether a topic is known to be the one of the position."""
+        then, now = self._position(snapshot).topic_ids.get(topic), snapshot.cluster.topics.get(topic)
+        return then is not None and now is not None and now.topic_id == then
 
     def _position(self, snapshot: BrokerSnapshot) -> Position:
         if isinstance(self.since, SinceOffsets):
@@ -212,6 +246,15 @@ class NewRecords:
             return resolve_start(requested, p, state, snapshot.cluster, self.scope.rules, end)
         if not isinstance(requested, AtOffset):
             return min(state.log_start, end), []
+        if requested.offset > state.high_watermark and self._is_same(p.topic, snapshot):
+            gone = OffsetRange(p.topic, p.partition, state.high_watermark, requested.offset)
+            return state.high_watermark, [
+                MissingRange(
+                    gone,
+                    f"the log was cut, as by an unclean leader election: {_where(self.since)} says {requested.offset}, "
+                    f"and it ends at {state.high_watermark} now. The next records take these offsets, and are new",
+                )
+            ]
         if requested.offset > state.high_watermark:
             raise PlanError(
                 f"since must not lie beyond the end of the log; {_where(self.since)} says {requested.offset} for {p}, "

@@ -121,7 +121,7 @@ class Watch:
         """The next state, with a pending event if there are new records.
 
         A topic that does not exist is waited for. One that was recreated, and partitions that were added, count
-        from their beginning. The event names records that have aged out.
+        from their beginning, and a log that was cut from its end. The event names records that have aged out.
 
         :param state: the last state, without a pending event; None at the first evaluation.
         :return: the state, and warnings to log.
@@ -147,7 +147,8 @@ class Watch:
         after = WatchState(before.number, offsets, {**before.topic_ids, **ids}, selection)
         if not topics:
             return after, tuple(notes)
-        known = {p: offset for p, offset in offsets.items() if p.topic in topics}
+        there = snapshot.partitions(topics)
+        known = {p: offset for p, offset in offsets.items() if p in there}
         present = replace(scope, selection=Selection(tuple(sorted(topics)), None, None))
         result = replace(self._from_offsets(known), scope=present).check(snapshot, now_ms)
         if not result.met:
@@ -165,10 +166,17 @@ class Watch:
         beginning = {p: state.log_start for p, state in partitions.items()}
         if known:
             old, new = before.topic_ids.get(topic), snapshot.topic(topic).topic_id
-            beyond = [p for p, offset in known.items() if p not in partitions or offset > partitions[p].high_watermark]
-            if beyond or (old is not None and new is not None and old != new):
+            ends = {p: partitions[p].high_watermark for p in known if p in partitions}
+            shorter = {p: end for p, end in ends.items() if end < known[p]}
+            is_known = old is not None and new is not None
+            if (old != new) if is_known else (shorter or len(ends) < len(known)):
                 return beginning, [f"The topic {topic!r} was deleted and recreated; it counts from its beginning."]
-            return {**beginning, **known}, []
+            # A partition that is missing stays: a broker that was away may not know it yet.
+            return {**beginning, **known, **shorter}, [
+                f"The log of {p} was cut from {known[p]} to {end}, as by an unclean leader election. What is written "
+                "there from now on is announced, with offsets that were announced before."
+                for p, end in sorted(shorter.items())
+            ]
         if is_same_watch:
             return beginning, []
         if self.from_latest:

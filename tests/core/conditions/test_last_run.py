@@ -64,6 +64,13 @@ def test_a_recreated_topic_begins_anew_and_a_topic_that_is_left_out_stays() -> N
     assert state.since("earliest", Selection(["another"], None, None)) == "earliest"
 
 
+def test_partitions_that_a_recreated_topic_lacks_are_forgotten() -> None:
+    state = LastRun().after("first", found(0, 10, partitions=3, topic_id="id"))
+    state = stored(state.after("second", found(0, 3, topic_id="new")))
+
+    assert state.since("earliest", ORDERS) == {"offsets": {"orders": {"0": 3}}, "source_topic_ids": {"orders": "new"}}
+
+
 @pytest.mark.parametrize(("partitions", "runs"), [(1, MAX_RUNS + 5), (200, 5), (2 * MAX_RANGES, 3)])
 def test_the_value_is_bounded_and_keeps_the_newest_run(partitions: int, runs: int) -> None:
     state = LastRun()

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
     BrokerAuthorizationError,
+    BrokerUnavailableError,
     CheckpointError,
     DataLossError,
     PlanError,
@@ -168,6 +169,34 @@ def test_since_that_names_an_unknown_partition_is_an_error() -> None:
         new(snapshot({"orders": [state(0, 20)]}), since={"orders": {"7": 1}})
     with pytest.raises(BoundError, match="payments is not among orders"):
         new(snapshot({"orders": [state(0, 20)]}), since={"payments": {"0": 1}})
+
+
+def test_a_topic_of_a_pattern_that_is_not_there_any_more() -> None:
+    """It does not end the wait for the others; a named one does, as one that the pattern does not match."""
+    held = snapshot({"orders-eu": [state(0, 20)]})
+    since = {"offsets": {"orders-eu": {"0": 5}, "orders-us": {"0": 7, "1": 7}}}
+
+    found = new(held, topics=None, topic_pattern="orders-.*", since=since)
+    assert ranges(found) == ["orders-eu:0:5:20"]
+    assert found.warnings[0].startswith("The topic 'orders-us' of since is not there")
+    with pytest.raises(UnknownTopicError, match="orders-us"):
+        new(held, topics=["orders-eu", "orders-us"], since=since)
+    with pytest.raises(UnknownTopicError, match=r"payments\[0\]"):
+        new(held, topics=None, topic_pattern="orders-.*", since={"payments": {"0": 1}})
+
+
+def test_what_the_same_topic_lacks() -> None:
+    """A log that is shorter was cut, and brokers that know fewer partitions are asked again."""
+    since = {"offsets": {"orders": {"0": 10, "1": 10}}, "source_topic_ids": {"orders": "one"}}
+    cut, fewer = (
+        snapshot({"orders": [state(0, end) for end in ends]}, ids={"orders": "one"}) for ends in ([4, 15], [15])
+    )
+
+    with refuses(DataLossError, "orders[0] 4 to 10", "the log was cut", "it ends at 4 now"):
+        new(cut, since=since)
+    assert ranges(new(cut, since=since, fail_on_data_loss=False)) == ["orders:1:10:15"]
+    with refuses(BrokerUnavailableError, "orders[1] is not among the 1", "has the id of before"):
+        new(fewer, since=since)
 
 
 def test_what_failed_for_one_group_fails_only_who_asks_about_it() -> None:

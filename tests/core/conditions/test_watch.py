@@ -122,6 +122,30 @@ def test_a_topic_that_was_created_again_counts_from_its_beginning(end: int, ids:
     assert "recreated" in event["warnings"][0]
 
 
+@pytest.mark.parametrize(
+    ("ends", "announced", "notes", "then"),
+    [
+        # An unclean election.
+        ([15, 23], ["orders:1:20:23"], ["orders[0] was cut from 20 to 15"], ["orders:0:15:25", "orders:1:23:25"]),
+        # A broker that was away does not know the second partition yet.
+        ([23], ["orders:0:20:23"], [], ["orders:0:23:25", "orders:1:20:25"]),
+    ],
+)
+def test_a_shorter_log_of_the_same_topic_is_not_announced_again(
+    ends: list[int], announced: list[str], notes: list[str], then: list[str]
+) -> None:
+    def held(*ends: int) -> BrokerSnapshot:
+        return snapshot({"orders": [state(0, end) for end in ends]}, ids={"orders": "one"})
+
+    first = evaluate(watch(), None, held(20, 20))
+    after = evaluate(watch(), first, held(*ends))
+    later = evaluate(watch(), after.acknowledged(), held(25, 25))
+
+    assert (ranges(after.event()), ranges(later.event())) == (announced, then)
+    warnings = (after.event() or {})["warnings"]
+    assert [note in warning for note, warning in zip(notes, warnings, strict=True)] == [True] * len(notes)
+
+
 def test_a_topic_that_is_away_for_a_while_keeps_its_place() -> None:
     first = evaluate(watch(), None, snapshot({"orders": [state(0, 20)]}, ids={"orders": "one"}))
     away = evaluate(watch(), first, snapshot({}))
