@@ -241,8 +241,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
 
     def _done(self, context: Context, result: ConditionResult) -> Any:
         if first_of(self.since) is not None:
-            store = self._store(context)
-            store.save(store.load().after(store.run_id, result))
+            self._store(context).add(result)
         return super()._done(context, result)
 
     def _store(self, context: Context) -> LastRunStore:

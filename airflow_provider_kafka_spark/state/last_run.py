@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
 from airflow_provider_kafka_spark.core.conditions.last_run import LastRun
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.state import variables
@@ -32,6 +34,7 @@ class LastRunStore:
         self.name = variable_name("kafka_spark_last_run", ti.dag_id, ti.task_id, *mapped)
         self._description = f'Written by since="last_run", for {text}.'[:_LONGEST_DESCRIPTION]
         self.run_id: str = ti.run_id
+        self._is_alone = getattr(context.get("dag"), "max_active_runs", None) == 1
         #: Whether nothing was stored when it was last loaded.
         self.is_new = False
 
@@ -53,6 +56,18 @@ class LastRunStore:
 
     def save(self, found: LastRun) -> None:
         variables.write(self.name, json.dumps(found.to_json()), self._description)
+
+    def add(self, result: ConditionResult) -> None:
+        """What this run has found.
+
+        :raises ConcurrentRunsError: if another run has found some of it meanwhile.
+        """
+        started = time.monotonic()
+        self.save(self.load().after(self.run_id, result))
+        if self._is_alone:
+            return
+        variables.settle(started, "A run that looked meanwhile may have found the same records: set max_active_runs=1.")
+        self.load().check_has(self.run_id)
 
 
 def variable_name(*parts: str, spare: int = 0) -> str:

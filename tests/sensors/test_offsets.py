@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from airflow.sdk.exceptions import (
 )
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
 from airflow_provider_kafka_spark.core.conditions.last_run import LastRun
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
@@ -110,7 +112,7 @@ def test_each_record_is_found_by_one_run(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
 ) -> None:
     """A retry, a clear and a try that died after it had found records return the same ranges."""
-    name, variables = topic(2), use_variables(monkeypatch, Variables())
+    name, stored = topic(2), use_variables(monkeypatch, Variables())
 
     def found(run_id: str, since: object = "last_run") -> list[tuple[int, int, int]]:
         ti = TaskInstance(dag_id="dag", task_id="wait", run_id=run_id)
@@ -131,8 +133,8 @@ def test_each_record_is_found_by_one_run(
     assert (first, second) == ([(0, 0, 3)], [(0, 3, 5), (1, 0, 4)])
     assert (found("first"), found("second")) == (first, second)
     assert found("third") == [(1, 4, 5)]
-    assert list(variables.values) == ["kafka_spark_last_run:dag:wait"]
-    variables.values.clear()
+    assert list(stored.values) == ["kafka_spark_last_run:dag:wait"]
+    stored.values.clear()
     produce(1, 0)
     assert found("fourth", {"last_run": {"offsets": {name: {"0": 5, "1": 5}}}}) == [(0, 5, 6)]
 
@@ -202,9 +204,9 @@ def test_two_runs_at_a_time_do_not_find_the_same(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both look at the same position; the later one finds nothing twice, and a retry of it goes on."""
-    name, variables = topic(), use_variables(monkeypatch, Variables())
+    name, stored = topic(), use_variables(monkeypatch, Variables())
     kafka.produce(name, [Record(value=b"v")] * 3)
-    stale = dict(variables.values)
+    stale = dict(stored.values)
     real = LastRunStore.load
 
     def poke(run_id: str) -> Any:
@@ -215,11 +217,11 @@ def test_two_runs_at_a_time_do_not_find_the_same(
     def load_of_before(store: LastRunStore) -> LastRun:
         # Only the first look of a poke, as if the other run had come in between.
         monkeypatch.setattr(LastRunStore, "load", real)
-        now, variables.values = variables.values, stale
+        now, stored.values = stored.values, stale
         try:
             return real(store)
         finally:
-            variables.values = now
+            stored.values = now
 
     assert poke("first").xcom_value[0]["until_offset"] == 3
     monkeypatch.setattr(LastRunStore, "load", load_of_before)
@@ -228,6 +230,30 @@ def test_two_runs_at_a_time_do_not_find_the_same(
     assert poke("second") is False
     kafka.produce(name, [Record(value=b"v")])
     assert poke("second").xcom_value[0]["from_offset"] == 3
+
+
+def test_two_runs_that_store_in_the_same_moment_do_not_both_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them is told, unless the DAG has one run at a time, which waits for nobody."""
+
+    class Overtaken(Variables):
+        """What the next task has written is replaced by that of another one that has read the same."""
+
+        def set(self, key: str, value: str, description: str | None = None) -> None:
+            super().set(key, value.replace('"first"', '"second"'), description)
+
+    offsets = {"orders": {"0": 3, "topic_id": "a"}}
+    ranges = [{"topic": "orders", "partition": 0, "from_offset": 0, "until_offset": 3, "topic_id": "a"}]
+    found = ConditionResult(True, "3 new records", ranges, {"offsets": offsets})
+    alone = DAG("dag", max_active_runs=1)
+    for kind, dag, waits in ((Variables, None, [1.0]), (Overtaken, None, [1.0]), (Overtaken, alone, [])):
+        slept = list[float]()
+        use_variables(monkeypatch, kind(), 1.0)
+        monkeypatch.setattr("airflow_provider_kafka_spark.state.variables.time.sleep", slept.append)
+        store = LastRunStore(task_context(ti=TaskInstance(run_id="first"), dag=dag), {})
+        is_told = kind is Overtaken and dag is None
+        with pytest.raises(ConcurrentRunsError, match="in the same moment") if is_told else nullcontext():
+            store.add(found)
+        assert slept == waits
 
 
 @pytest.mark.broker

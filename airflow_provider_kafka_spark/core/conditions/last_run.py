@@ -108,10 +108,7 @@ class LastRun:
             if r.from_offset < self.offsets.get(r.topic_partition, 0) and not self._is_other(r.topic, topic_ids)
         ]
         if twice:
-            raise ConcurrentRunsError(
-                f"With since='last_run' one run at a time may look for new records; another one has found records of "
-                f"{twice[0]} meanwhile. Set max_active_runs=1 for the DAG. A retry finds what is new since then."
-            )
+            raise _concurrent(f"another one has found records of {twice[0]} meanwhile")
         runs = (*self.runs, FoundByRun(run_id, ranges, ends, topic_ids))[-MAX_RUNS:]
         while len(runs) > 1 and sum(len(run.ranges) + len(run.offsets) for run in runs) > MAX_RANGES:
             runs = runs[1:]
@@ -121,9 +118,21 @@ class LastRun:
         }
         return replace(self, offsets={**before, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)
 
+    def check_has(self, run_id: str) -> None:
+        """:raises ConcurrentRunsError: if what a run has just stored is not there: another one has replaced it."""
+        if self.found_by(run_id) is None:
+            raise _concurrent("another one has stored what it has found in the same moment")
+
     def _is_other(self, topic: str, topic_ids: Mapping[str, str]) -> bool:
         """Whether a topic is known to be another one than at the position."""
         return topic in topic_ids and self.topic_ids.get(topic, topic_ids[topic]) != topic_ids[topic]
+
+
+def _concurrent(what: str) -> ConcurrentRunsError:
+    return ConcurrentRunsError(
+        f"With since='last_run' one run at a time may look for new records; {what}. Set max_active_runs=1 for the DAG. "
+        "A retry finds what is new since then."
+    )
 
 
 def first_of(since: object) -> object | None:
