@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -158,19 +159,32 @@ class ConsumerGroup:
         self._raise_if_errors(answer.topic_partitions or [], "did not take the offset")
 
     def _describe(
-        self, operation: str = "DESCRIBE", asked: Future[ConsumerGroupDescription] | None = None
+        self,
+        operation: str = "DESCRIBE",
+        asked: Future[ConsumerGroupDescription] | None = None,
+        deadline: float | None = None,
     ) -> ConsumerGroupDescription:
-        """:param asked: the request, if it is under way."""
+        """:param asked: the request, if it is under way.
+        :param deadline: as of :meth:`_ask`.
+        """
         first = [] if asked is None else [{self.group_id: asked}]
         description: ConsumerGroupDescription = self._ask(
             lambda: first.pop() if first else _descriptions(self._client, [self.group_id]),
             f"describing group {self.group_id!r}",
             operation,
+            deadline,
         )
         return description
 
-    def _ask(self, request: Callable[[], Mapping[str, Future[T]]], action: str, operation: str) -> T:
-        deadline = time.monotonic() + self._client.timeout
+    def _ask(
+        self,
+        request: Callable[[], Mapping[str, Future[T]]],
+        action: str,
+        operation: str,
+        deadline: float | None = None,
+    ) -> T:
+        """:param deadline: of requests that are sent again, by ``time.monotonic``; by default after the time-out."""
+        deadline = time.monotonic() + self._client.timeout if deadline is None else deadline
         while True:
             (future,) = request().values()
             try:
@@ -213,36 +227,41 @@ def committed_offsets(
     }
     asking = sorted(wanted.keys() - found.keys())
     descriptions = _descriptions(client, asking) if asking else {}
+    # A group whose coordinator is away says nothing of the others. The requests for all are under way; those without a
+    # coordinator are sent again for one time-out together.
+    deadline = time.monotonic() + client.timeout
     away: BrokerUnavailableError | None = None
-
-    def ask(group: ConsumerGroup, step: Callable[[], object]) -> None:
-        nonlocal away
-        try:
-            # An unavailable coordinator costs one time-out, not one for each group.
-            if away is not None:
-                raise away.with_traceback(None)
-            step()
-        except BrokerAuthenticationError:
-            raise
-        except (BrokerError, ConsumerGroupError) as error:
-            found[group.group_id] = error
-            away = error if isinstance(error, BrokerUnavailableError) else None
 
     with ThreadPoolExecutor(GROUPS_AT_ONCE, thread_name_prefix="kafka-groups") as pool:
         for i in range(0, len(asking), GROUPS_AT_ONCE):
             groups = [ConsumerGroup(client, group_id) for group_id in asking[i : i + GROUPS_AT_ONCE]]
             for group in groups:
-                ask(group, partial(group._describe, asked=descriptions[group.group_id]))
+                with _noting(found, group):
+                    group._describe(asked=descriptions[group.group_id], deadline=deadline)
             known = [group for group in groups if group.group_id not in found]
+            if away is not None:
+                # A coordinator that goes away in the middle costs one time-out, and the next round knows whose it is.
+                found |= dict.fromkeys((group.group_id for group in known), away)
+                continue
             # A new client waits for its coordinator most of the time.
             answers = [pool.submit(group._request(wanted[group.group_id])) for group in known]
             for group, answer in zip(known, answers, strict=True):
-                ask(group, partial(_note, found, group, answer))
+                with _noting(found, group):
+                    found[group.group_id] = group._offsets(answer.result)
+            failed = (found[group.group_id] for group in known)
+            away = next((error for error in failed if isinstance(error, BrokerUnavailableError)), None)
     return found
 
 
-def _note(found: dict[str, Any], group: ConsumerGroup, answer: Future[list[confluent_kafka.TopicPartition]]) -> None:
-    found[group.group_id] = group._offsets(answer.result)
+@contextmanager
+def _noting(found: dict[str, Any], group: ConsumerGroup) -> Iterator[None]:
+    """Note what fails for one group."""
+    try:
+        yield
+    except BrokerAuthenticationError:
+        raise
+    except (BrokerError, ConsumerGroupError) as error:
+        found[group.group_id] = error
 
 
 def _descriptions(client: KafkaClient, group_ids: Sequence[str]) -> dict[str, Future[ConsumerGroupDescription]]:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import confluent_kafka
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo
 
 from airflow_provider_kafka_spark.clients import topic_offsets
@@ -155,6 +155,34 @@ def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
         snapshot.group("copy")
     # Brokers answer an unauthorized login in the same way for missing and for existing topics.
     assert set(snapshot.failures) == {("topic", "hidden"), ("topic", "nowhere"), ("group", "copy")}
+
+
+def test_a_group_without_a_coordinator_hides_no_other(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are asked again for one time-out together."""
+    name, asked = topic(), Counter[str]()
+    away, there = ("a-away", "b-away"), (f"c-{uuid4().hex[:8]}", f"d-{uuid4().hex[:8]}")
+    with KafkaHook(timeout=2) as hook:
+        for group in there:
+            ConsumerGroup(hook, group).commit({TopicPartition(name, 0): 6})
+        describe = hook.client.describe_consumer_groups
+
+        def without_coordinator(group_ids: list[str], **kwargs: Any) -> Any:
+            asked.update(group_ids)
+            futures = describe(group_ids, **kwargs)
+            for group in futures.keys() & set(away):
+                futures[group] = Future()
+                futures[group].set_exception(KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE)))
+            return futures
+
+        monkeypatch.setattr(hook.client, "describe_consumer_groups", without_coordinator)
+        snapshot = fetch_snapshot(hook, [BrokerQuery((name,), group_id=group) for group in (*away, *there)])
+
+    assert [snapshot.group(group) for group in there] == [{TopicPartition(name, 0): 6}] * 2
+    assert set(snapshot.failures) == {("group", group) for group in away}
+    assert asked["a-away"] > 1
+    assert [asked[group] for group in ("b-away", *there)] == [1] * 3
 
 
 @pytest.mark.parametrize("request_number", [1, 2, 3, 4, 5], ids=["end", "by-time", "newest", "stable", "start"])
