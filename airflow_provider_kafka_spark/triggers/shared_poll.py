@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,15 +23,25 @@ from confluent_kafka import KafkaException
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.since import Position
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import (
+    CheckpointUnavailableError,
+    ConnectionNotFoundError,
+    KafkaSparkError,
+)
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 #: Queries within this time share a round, in seconds.
 GATHER_SECONDS = 0.05
 _AT_ONCE = 20
+#: How long a client is used before its connection is read again, which somebody may have changed.
+CONFIG_SECONDS = 300.0
+#: For a client to be closed, and for a checkpoint to be read.
+CLOSE_SECONDS, READ_SECONDS = 30.0, 60.0
 
 
 @asynccontextmanager
@@ -80,8 +91,12 @@ class Poller:
         self._reading: dict[str, asyncio.Future[Position | KafkaSparkError]] = {}
         self._rounds: asyncio.Task[None] | None = None
         self._hook: KafkaHook | None = None
-        # A separate thread: a broker that does not answer must not block the pool that Airflow's triggers share.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kafka-poll-{conn_id}")
+        self._configured_at = 0.0
+        self._thread = self._new_thread()
+
+    def _new_thread(self) -> ThreadPoolExecutor:
+        # A separate one: a broker that does not answer must not block the pool that Airflow's triggers share.
+        return ThreadPoolExecutor(1, thread_name_prefix=f"kafka-poll-{self.conn_id}")
 
     def join(self, timeout: float) -> object:
         member = object()
@@ -97,8 +112,11 @@ class Poller:
         rounds = self._rounds
         if rounds is not None:
             rounds.cancel()
-        # The thread drops the client after its last request; a leaving member does not wait for that.
-        self._thread.submit(self._drop_client)
+        # The thread closes the client after its last request; a leaving member does not wait for that.
+        hook, self._hook = self._hook, None
+        if hook is not None:
+            self._thread.submit(hook.close)
+        del hook
         self._thread.shutdown(wait=False)
 
     async def ask(self, query: BrokerQuery) -> BrokerSnapshot:
@@ -111,7 +129,7 @@ class Poller:
             return await self._next_round(query)
         # Read before the request to the broker; otherwise offsets that the stream finishes meanwhile would lie beyond
         # the end.
-        finished = await asyncio.shield(self._read(location))
+        finished = await self._finished(location)
         snapshot = await self._next_round(replace(query, checkpoint_location=None))
         return snapshot.with_checkpoint(location, finished)
 
@@ -123,14 +141,20 @@ class Poller:
             self._rounds = contextvars.Context().run(asyncio.create_task, self._make_rounds())
         return await future
 
-    def _read(self, location: str) -> asyncio.Future[Position | KafkaSparkError]:
-        """Queries for a checkpoint that is being read share that read."""
+    async def _finished(self, location: str) -> Position | KafkaSparkError:
+        """Queries for a checkpoint that is being read share that read, also one that does not come back."""
         reading = self._reading.get(location)
         if reading is None:
-            reading = asyncio.ensure_future(asyncio.to_thread(read_checkpoint, location))
+            reading = asyncio.get_running_loop().run_in_executor(_READERS, read_checkpoint, location)
             self._reading[location] = reading
             reading.add_done_callback(lambda _: self._reading.pop(location, None))
-        return reading
+        try:
+            return await asyncio.wait_for(asyncio.shield(reading), READ_SECONDS)
+        except asyncio.TimeoutError:
+            return CheckpointUnavailableError(
+                f"The storage of the checkpoint {location!r} must answer within {READ_SECONDS:g} s; it did not. Check "
+                "that the triggerer reaches it."
+            )
 
     async def _make_rounds(self) -> None:
         try:
@@ -148,10 +172,10 @@ class Poller:
             snapshot = await self._ask({query for query, _ in waiting})
         except Exception as error:  # noqa: BLE001 - whatever it is, all waiting queries must get it
             _forget_frames(error)
-            await self._in_thread(self._drop_client)
             for _, future in waiting:
                 if not future.done():
                     future.set_exception(error)
+            await self._drop_client()
         else:
             for number, (_, future) in enumerate(waiting, start=1):
                 if not future.done():
@@ -162,21 +186,43 @@ class Poller:
 
     async def _ask(self, queries: set[BrokerQuery]) -> BrokerSnapshot:
         self.rounds += 1
-        hook = self._hook
-        if hook is None:
-            hook = KafkaHook(self.conn_id)
-            await hook.load_config()
-            self._hook = hook
+        hook = await self._current()
         hook.timeout = max(self._members.values(), default=hook.timeout)
         return await self._in_thread(lambda: fetch_snapshot(hook, queries))
+
+    async def _current(self) -> KafkaHook:
+        """A client of the connection as it is now, or was a few minutes ago."""
+        hook = self._hook
+        if hook is not None and time.monotonic() < self._configured_at + CONFIG_SECONDS:
+            return hook
+        fresh = KafkaHook(self.conn_id)
+        try:
+            await fresh.load_config()
+        except ConnectionNotFoundError as error:
+            if hook is None:
+                raise
+            log.warning("The client of connection %r is kept as it is: %s", self.conn_id, error)
+        else:
+            if hook is None or hook.config != fresh.config:
+                await self._drop_client()
+                self._hook = hook = fresh
+        self._configured_at = time.monotonic()
+        return hook
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
-    def _drop_client(self) -> None:
+    async def _drop_client(self) -> None:
         hook, self._hook = self._hook, None
-        if hook is not None:
-            hook.close()
+        if hook is None:
+            return
+        try:
+            await asyncio.wait_for(self._in_thread(hook.close), CLOSE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next round has a client of its own
+            log.warning("A client of connection %r was not closed: %r", self.conn_id, error)
+            # It may still hang in the thread.
+            self._thread.shutdown(wait=False)
+            self._thread = self._new_thread()
 
 
 def _forget_frames(error: BaseException | None) -> None:
@@ -186,4 +232,6 @@ def _forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
+#: Storages are read apart from what all triggers share: one that hangs keeps a thread.
+_READERS = ThreadPoolExecutor(8, "checkpoints")
 _POLLERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Poller]] = WeakKeyDictionary()

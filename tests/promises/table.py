@@ -807,6 +807,9 @@ CheckpointInUseError
   tests/operators/test_available_now.py::test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over
 CheckpointMissingError
   tests/sensors/test_offsets.py::test_bad_input_is_one_clear_error_at_once
+CheckpointUnavailableError
+  tests/triggers/test_shared_poll.py::test_a_storage_that_hangs_keeps_no_other_trigger
+  quick: local
 ClassArchiveError
   tests/toolchain/test_class_archive.py::test_what_no_jvm_starts_with_is_not_kept
 ConcurrentRunsError

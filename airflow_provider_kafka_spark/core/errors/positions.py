@@ -51,6 +51,20 @@ class CheckpointInUseError(CheckpointError):
     checks = listed("airflow dags list-runs DAG_ID --state running")
 
 
+class CheckpointUnavailableError(CheckpointError):
+    """The storage of a checkpoint did not answer a trigger in time.
+
+    A retry asks again. Check that the triggerer reaches the storage.
+    """
+
+    code = "KS303"
+    retriable = True
+    causes = listed(
+        "The storage hangs, as a mount of a server that is down does.",
+        "The triggerer's network does not lead to it.",
+    )
+
+
 class ConsumerGroupError(KafkaSparkError):
     """A consumer group has members, or did not take all offsets.
 
