@@ -42,6 +42,10 @@ def secrets_in_url(url: str) -> set[str]:
     return found | {unquote_plus(secret) for secret in found}
 
 
+#: What to do about a location that has one: it is stored, and shown in Airflow and Spark.
+TAKE_OUT = "Take it out: the worker logs in by an Airflow connection, and Spark by its own configuration."
+
+
 def without_user(address: str) -> str:
     """An address for a message, without user and password.
 

@@ -26,8 +26,9 @@ from airflow_provider_kafka_spark.core.conditions.group_lag import GroupLag
 from airflow_provider_kafka_spark.core.conditions.last_run import LATEST, first_of
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
+from airflow_provider_kafka_spark.core.conditions.since import SinceCheckpoint, names_location
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
+from airflow_provider_kafka_spark.core.errors import BoundError, BrokerUnavailableError
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, undated_run_explained
@@ -212,6 +213,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         self.topics = topics
         self.topic_pattern = topic_pattern
         self.since = since
+        self._names_location = names_location(since)
         self.min_records = min_records
         self.max_wait_for_min = max_wait_for_min
         self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
@@ -260,7 +262,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
             return fetch_snapshot(hook, [BrokerQuery(names, self.topic_pattern, identity=True)])
 
     def _parse(self, **common: Any) -> NewRecords:
-        return NewRecords.parse(
+        condition = NewRecords.parse(
             topics=self.topics,
             topic_pattern=self.topic_pattern,
             since=self.since if self._position is None else self._position,
@@ -269,6 +271,13 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
             fail_on_data_loss=self.fail_on_data_loss,
             **common,
         )
+        if isinstance(condition.since, SinceCheckpoint) and not self._names_location:
+            raise BoundError(
+                "since must be a checkpoint by what the DAG file has, such as {'checkpoint_location': '{{ "
+                f"var.value.checkpoints }}}}/orders'}}; got {condition.since.location!r} from a template or the result "
+                "of another task, which may not decide which storage is read. Write it so."
+            )
+        return condition
 
 
 class KafkaTimestampReachedSensor(KafkaOffsetsSensor):

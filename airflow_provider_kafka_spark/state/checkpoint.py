@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import MappedBatch, batch_in
+from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     GENERATION_PREFIX,
     LARGEST_FILE,
@@ -97,7 +98,7 @@ class CheckpointFolder:
 
     :param location: an absolute path, or a URI that Hadoop's file systems and Airflow's ``ObjectStoragePath`` both
         reach.
-    :raises CheckpointError: if it is neither.
+    :raises CheckpointError: if it is neither, or has a password.
     """
 
     location: str
@@ -109,6 +110,8 @@ class CheckpointFolder:
                 "checkpoint_location must be an absolute path or a URI, such as '/data/checkpoints/orders' or "
                 f"'s3a://bucket/checkpoints/orders'; got {location!r}."
             )
+        if secrets_in_url(location):
+            raise CheckpointError(f"checkpoint_location must have no password. {TAKE_OUT}")
         object.__setattr__(self, "location", location.strip().rstrip("/"))
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
-from airflow_provider_kafka_spark.core.secrets import without_user
+from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url, without_user
 from airflow_provider_kafka_spark.core.spark.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.wire.job_events import is_web_address
 from airflow_provider_kafka_spark.submission.deployment import YARN_CLUSTER, Deployment, deployment_of
@@ -209,6 +209,10 @@ class SparkCluster:
                 "sides reach, such as 's3a://bucket/reports' or 'hdfs:///reports'; got none (connection "
                 f"{self.spark_conn_id!r}). Pass report_location=, or put '{REPORT_LOCATION_EXTRA}' in the "
                 "connection's Extra. The worker reads it through Airflow's ObjectStoragePath."
+            )
+        if secrets_in_url(str(location)):
+            raise ReportLocationError(
+                f"report_location must have no password (connection {self.spark_conn_id!r}). {TAKE_OUT}"
             )
         return str(location)
 

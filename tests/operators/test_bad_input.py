@@ -222,6 +222,10 @@ ROWS: list[Row] = [
         ("spark-sql-kafka-0-10_2.13:9.9.9", MAVEN_REPOSITORY.variable),
     ),
     (ReportLocationError, Replay, {"deploy_mode": "cluster"}, ("report_location", "got none", "'spark_default'")),
+    (
+        ReportLocationError, Replay, {"deploy_mode": "cluster", "report_location": "s3a://user:s3cr3t@bucket"},
+        ("report_location must have no password",),
+    ),
 ]  # fmt: skip
 
 

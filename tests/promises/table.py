@@ -597,6 +597,9 @@ the events, XCom or the report. A report without the MAC
 it counts as lost, with a warning: the task plans with the DAG's own parameters
   tests/state/test_task_state.py::test_what_others_have_stored_counts_as_lost
   tests/operators/test_on_rerun.py::test_what_an_api_user_has_stored_moves_no_record
+makes no `since` read a checkpoint
+  tests/sensors/test_offsets.py::test_only_the_dag_file_says_that_a_checkpoint_is_read
+  quick: rule
 it counts for nothing, and page and command say how many there are
   tests/operators/test_asset_events.py::test_what_no_task_has_announced_is_not_covered
   tests/test_coverage_command.py::test_gaps_failures_and_what_is_no_entry_are_listed

@@ -495,6 +495,17 @@ def test_an_event_of_the_trigger_is_judged_in_full() -> None:
             sensor.execute_complete(context, event_of_error(error))
 
 
+@pytest.mark.parametrize("rendered", ["s3://admin_conn@payroll/x", '{"checkpoint_location": "/etc"}'])
+def test_only_the_dag_file_says_that_a_checkpoint_is_read(rendered: str) -> None:
+    """An edited result of another task leads to no other storage, and to no connection of Airflow's."""
+    sensor = KafkaNewRecordsSensor(task_id="wait", topics=["orders"], since="{{ params.since }}")
+    context: Any = {**task_context(), "params": {"since": rendered}}
+    sensor.render_template_fields(context)
+
+    with pytest.raises(AirflowFailException, match="may not decide which storage is read"):
+        sensor.poke(context)
+
+
 def test_templated_fields_take_what_another_task_returns() -> None:
     """Nothing is looked at before ``execute``, so that an XComArg may stand there, and mapping sees every parameter."""
     with DAG("d"):

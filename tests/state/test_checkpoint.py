@@ -291,6 +291,12 @@ def test_a_storage_without_its_provider_is_an_error(location: str, ask: str) -> 
         getattr(CheckpointFolder(location), ask)()
 
 
+def test_a_location_with_a_password_is_refused_and_not_quoted() -> None:
+    with refuses(CheckpointError, "checkpoint_location must have no password") as refused:
+        CheckpointFolder("sftp://etl:hunter22@files/orders")
+    assert "hunter22" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "location",
     [

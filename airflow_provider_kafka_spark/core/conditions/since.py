@@ -6,6 +6,7 @@ A parsed ``since`` is one of :class:`SinceOffsets`, :class:`SinceTimestamp`, :cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,10 +16,13 @@ from airflow_provider_kafka_spark.core.checks import check_group_id, read_json
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url
 from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
 _GROUP_PREFIX = "group:"
+_CHECKPOINT = "checkpoint_location"
+_LOCATION = re.compile(r"\s*(/|[A-Za-z][A-Za-z0-9+.-]*://)")
 #: In the result of a task, and in the JSON form of offsets.
 _TOPIC_IDS = "source_topic_ids"
 _EXAMPLE = (
@@ -118,15 +122,32 @@ def parse_since(value: object) -> Since:
         offsets as Spark has them; a list of ranges or the whole result of a task, whose ``until_offset``\\ s are where
         new records start; any of these as JSON text; ``"earliest"``; ``"group:NAME"``; the location of a checkpoint; or
         a moment.
-    :raises BoundError: if it is none of them.
+    :raises BoundError: if it is none of them, or the location of a checkpoint has a password.
     """
     try:
-        return _parse(value)
+        since = _parse(value)
     except KafkaSparkError as error:
         raise BoundError(
             f"since must be {_EXAMPLE}; got {value!r}: {error} If it is a template, check what it rendered to; for an "
             "XCom, pass the task's output itself."
         ) from error
+    if isinstance(since, SinceCheckpoint) and secrets_in_url(since.location):
+        raise BoundError(f"checkpoint_location in since must have no password. {TAKE_OUT}")
+    return since
+
+
+def names_location(written: object) -> bool:
+    """Whether ``since`` is the location of a checkpoint as it stands in the DAG file, whatever templates in it render
+    to. A result of another task is none, so whoever edits that cannot have another place read.
+
+    >>> names_location({"checkpoint_location": "{{ params.place }}"}), names_location("s3a://bucket/{{ params.place }}")
+    (True, True)
+    >>> names_location("{{ params.since }}"), names_location({"last_run": "group:billing"})
+    (False, False)
+    """
+    if isinstance(written, Mapping):
+        return _CHECKPOINT in written or any(names_location(inner) for inner in written.values())
+    return isinstance(written, str) and (_CHECKPOINT in written or _LOCATION.match(written) is not None)
 
 
 def _parse(value: object) -> Since:

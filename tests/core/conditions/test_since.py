@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.conditions.since import (
     SinceGroup,
     SinceOffsets,
     SinceTimestamp,
+    names_location,
     parse_since,
 )
 from airflow_provider_kafka_spark.core.errors import BoundError
@@ -94,3 +95,29 @@ def test_reads_every_form(value: Any, expected: Since) -> None:
 def test_refuses_anything_else(value: Any, fragment: str) -> None:
     with refuses(BoundError, "since must be {'offsets'", f"got {value!r}", fragment):
         parse_since(value)
+
+
+@pytest.mark.parametrize("value", ["sftp://etl:hunter22@h/c", {"checkpoint_location": "s3://b/c?secret=hunter22"}])
+def test_a_location_with_a_password_is_not_quoted(value: Any) -> None:
+    with refuses(BoundError, "checkpoint_location in since must have no password") as refused:
+        parse_since(value)
+    assert "hunter22" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("/data/{{ ds }}", True),
+        ("s3a://bucket/{{ params.place }}", True),
+        ({"checkpoint_location": "{{ params.place }}", "if_missing": "earliest"}, True),
+        ({"last_run": {"checkpoint_location": "/c"}}, True),
+        ('{"checkpoint_location": "/c"}', True),
+        ("{{ params.since }}", False),
+        ("group:billing", False),
+        ({"last_run": "earliest"}, False),
+        ({"offsets": {"orders": {"0": 1}}}, False),
+        (object(), False),
+    ],
+)
+def test_only_the_dag_file_names_a_checkpoint(written: object, names: bool) -> None:
+    assert names_location(written) is names
