@@ -47,8 +47,8 @@ def secrets_by_file(arguments: Sequence[str], folder: Path, home: SparkHome, env
         before, reads_defaults = "", ["--load-spark-defaults"]
     else:
         before, reads_defaults = _read(properties_file, home, environ), []
-    # The last one of the same name counts.
-    content = f"{before}\n{format_properties(moved)}"
+    # The last one of the same name counts. The empty line ends a last line with a backslash, which would go on here.
+    content = f"{before}\n\n{format_properties(moved)}"
     return [*kept, "--properties-file", str(write_private(folder / PROPERTIES, content.encode())), *reads_defaults]
 
 

@@ -34,6 +34,8 @@ OnEvent = Callable[[JobEvent], None]
 _NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
 #: Log lines of Spark and of YARN's client about the submission, both before the driver runs.
 _SUBMISSION = re.compile(rf"Submit(ting|ted) application ({YARN_ID.pattern})\b")
+#: Another property in a value of Hadoop's.
+_VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 #: The first of a list of jars, and the rest.
 _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 
@@ -353,8 +355,19 @@ def resource_manager_address(environ: Mapping[str, str]) -> str | None:
         # If there are several, each of them redirects to the active one.
         ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
         for suffix in ("", *(f".{name}" for name in ids if name)):
-            address = properties.get(f"yarn.resourcemanager.{kind}{suffix}")
-            host = properties.get(f"yarn.resourcemanager.hostname{suffix}")
+            address = _expanded(properties, f"yarn.resourcemanager.{kind}{suffix}")
+            host = _expanded(properties, f"yarn.resourcemanager.hostname{suffix}")
             if address or host:
                 return f"{scheme}://{address or f'{host}:{port}'}"
     return None
+
+
+def _expanded(properties: Mapping[str, str], name: str) -> str | None:
+    """A value with others in it, as ``${yarn.resourcemanager.hostname}:8088``; None if one of those is not there.
+
+    Hadoop's ``Configuration`` goes as deep.
+    """
+    value = properties.get(name, "")
+    for _ in range(20):
+        value = _VARIABLE.sub(lambda variable: properties.get(variable[1], variable[0]), value)
+    return None if not value or _VARIABLE.search(value) else value

@@ -14,6 +14,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.secrets import REDACTION
+from airflow_provider_kafka_spark.core.spark.java_properties import parse_properties
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
@@ -99,7 +100,7 @@ def test_where_one_file_only_is_read_the_other_is_in_it(tmp_path: Path, home: Sp
     file = tmp_path / "conf" / ("mine.conf" if by == "author" else "spark-defaults.conf")
     file.parent.mkdir()
     if by != "none":
-        file.write_text("spark.other yes")
+        file.write_text("spark.other yes\\")
     given = ["--properties-file", str(file)] if by == "author" else []
     environ = {"SPARK_CONF_DIR": str(file.parent)} if by == "environment" else {}
     used = home if by == "author" else replace(home, spark_version="3.5.7", jars=tmp_path / "jars")
@@ -107,8 +108,8 @@ def test_where_one_file_only_is_read_the_other_is_in_it(tmp_path: Path, home: Sp
     words = secrets_by_file([*given, "--conf", "spark.my.password=p"], tmp_path, used, environ)
 
     assert words == ["--properties-file", str(tmp_path / "spark.conf")]
-    other = "" if by == "none" else "spark.other yes"
-    assert (tmp_path / "spark.conf").read_text() == f"{other}\nspark.my.password=p\n"
+    other = {} if by == "none" else {"spark.other": "yes"}
+    assert parse_properties((tmp_path / "spark.conf").read_text()) == {**other, "spark.my.password": "p"}
 
 
 @pytest.mark.parametrize(

@@ -381,6 +381,11 @@ def test_an_executor_of_a_standalone_cluster_unpacks_into_its_own_folder(submit:
         pytest.param(
             {"ha.rm-ids": "a, b", "hostname.a": "rm-a", "hostname.b": "rm-b"}, "http://rm-a:8088", id="several",
         ),
+        pytest.param(
+            {"hostname": "rm", "webapp.address": "${yarn.resourcemanager.hostname}:${port}", "/port": "8000"},
+            "http://rm:8000", id="address-by-others",
+        ),
+        pytest.param({"hostname": "rm", "webapp.address": "${none}:8000"}, "http://rm:8088", id="address-by-nothing"),
         pytest.param({"hostname": "rm", "/yarn.http.policy": "HTTPS_ONLY"}, "https://rm:8090", id="https"),
         pytest.param({}, None, id="nothing"),
     ],
