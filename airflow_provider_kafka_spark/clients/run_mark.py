@@ -34,7 +34,10 @@ def run_mark(client: KafkaClient, instance: str, targets: Sequence[str]) -> Mark
     except BrokerAuthorizationError:
         return None
     except KafkaException as error:
-        raise client.to_error(error, f"reading group {group!r}") from error
+        failure = client.to_error(error, f"reading group {group!r}")
+        if isinstance(failure, BrokerAuthorizationError):
+            return None
+        raise failure from error
 
 
 def judge_run(
@@ -83,9 +86,15 @@ def judge_run(
 
 
 def _marks(client: KafkaClient, group: str, targets: Sequence[str]) -> dict[str, Mark]:
-    """The mark at each topic that has one."""
+    """The mark at each topic that has one.
+
+    :raises KafkaException: if that of one is not known.
+    """
     asked = [confluent_kafka.TopicPartition(topic, 0) for topic in targets]
     committed = client.group_consumer(group).committed(asked, timeout=client.timeout)
+    failed = next((p.error for p in committed if p.error is not None), None)
+    if failed is not None:
+        raise KafkaException(failed)
     return {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
 
 

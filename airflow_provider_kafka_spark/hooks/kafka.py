@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import TopicDescription
 
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
@@ -90,13 +91,19 @@ class KafkaHook(KafkaClient):
                 raise self.to_error(
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
-        partitions = [TopicPartition(name, number) for name, topic in wanted.items() for number in topic.partitions]
+        # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
+        described, configs = self._described(wanted), self.configs(wanted)
+        ids = {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
+        # Two answers, of two brokers perhaps, of which one that has just started may not know all partitions yet.
+        numbers = {
+            name: sorted({*topic.partitions, *(p.id for p in described[name].partitions)})
+            for name, topic in wanted.items()
+        }
+        partitions = [TopicPartition(name, number) for name in wanted for number in numbers[name]]
         counts = None
         if only is not None:
-            counts, chosen = {name: len(topic.partitions) for name, topic in wanted.items()}, set(only)
+            counts, chosen = {name: len(of_topic) for name, of_topic in numbers.items()}, set(only)
             partitions = [p for p in partitions if p in chosen]
-        # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
-        ids, configs = self._topic_ids(wanted), self.configs(wanted)
         offsets = read_offsets(
             self,
             partitions,
@@ -159,10 +166,9 @@ class KafkaHook(KafkaClient):
             consumer.close()
         return counts
 
-    def _topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+    def _described(self, topics: Collection[str]) -> dict[str, TopicDescription]:
         futures = self.describe_topics(topics)
-        described = {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
-        return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
+        return {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
 
     def _raise_if_unauthorized(self, names: Collection[str], operation: str) -> None:
         """Brokers omit topics from their lists that the login may not see; a request by name returns the refusal."""

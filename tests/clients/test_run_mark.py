@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import confluent_kafka
 import pytest
+from confluent_kafka import KafkaError
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress, run_mark
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, RunTakenOverError
+from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerUnavailableError, RunTakenOverError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.runs.run_identity import PREFIX, owner_group
 from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, MarkState
@@ -132,6 +135,34 @@ def test_a_number_that_brokers_do_not_say_is_an_error(run_without_brokers: Run) 
     """Nothing is submitted by then."""
     with pytest.raises(BrokerUnavailableError):
         run_mark(run_without_brokers.hook, run_without_brokers.instance, ["copy"])
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(KafkaError.UNSTABLE_OFFSET_COMMIT, None), (KafkaError.TOPIC_AUTHORIZATION_FAILED, "nothing")]
+)
+def test_a_mark_that_brokers_do_not_say_is_not_absent(
+    run: Run, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, code: int, says: str | None
+) -> None:
+    """The answer for a topic may be an error, as while a transaction is open there."""
+    newer, older = topic(suffix="newer"), topic(suffix="older")
+    run.commit({older: replace(_MARK, number=4), newer: _MARK})
+    consumer = run.hook.group_consumer(owner_group(run.instance))
+
+    def committed(asked: list[confluent_kafka.TopicPartition], timeout: float) -> list[Any]:
+        found = consumer.committed(asked, timeout=timeout)
+        return [
+            SimpleNamespace(topic=p.topic, offset=-1001, metadata=None, error=KafkaError(code))
+            if p.topic == newer
+            else p
+            for p in found
+        ]
+
+    monkeypatch.setattr(run.hook, "group_consumer", lambda _: SimpleNamespace(committed=committed))
+    if says is None:
+        with pytest.raises(BrokerError):
+            run_mark(run.hook, run.instance, [older, newer])
+    else:
+        assert run_mark(run.hook, run.instance, [older, newer]) is None
 
 
 def test_brokers_that_are_away_do_not_fail_a_delivery(

@@ -35,6 +35,21 @@ pytestmark = pytest.mark.broker
 Connection = Callable[..., None]
 
 
+def test_a_broker_that_does_not_know_all_partitions_yet(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that has just started: what another one says counts too."""
+    name = topic(3)
+    kafka.produce(name, [Record(value=b"v", partition=2)])
+    with KafkaHook() as hook:
+        known = hook.metadata()
+        del known.topics[name].partitions[2]
+        monkeypatch.setattr(hook, "metadata", lambda: known)
+        state = hook.state([name])
+
+    assert {number: p.high_watermark for number, p in state.topic(name).partitions.items()} == {0: 0, 1: 0, 2: 1}
+
+
 def test_returns_the_state_of_each_topic(kafka: KafkaBroker, topic: TopicFactory) -> None:
     """Log start after retention, last stable offset and end of every partition, empty ones too; the settings of a topic
     and its defaults. A topic that does not exist is left out, and asking does not create it.
