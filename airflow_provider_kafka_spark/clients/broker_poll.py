@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.consumer_group import committed_offsets
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
+from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
+from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -18,6 +21,10 @@ from airflow_provider_kafka_spark.core.errors import (
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+
+log = logging.getLogger(__name__)
 
 Failures = dict[tuple[str, str], KafkaSparkError]
 
@@ -86,7 +93,30 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
         newest=offsets.newest,
         committed=committed,
         failures=failures,
+        cut_at=_cuts(client, {reached for query in wanted for reached in query.reached}, offsets.states),
     )
+
+
+def _cuts(
+    client: KafkaClient, reached: Collection[Reached], states: Mapping[TopicPartition, PartitionState]
+) -> dict[Reached, int]:
+    """Where logs ended that were cut since they had reached an offset. Only partitions with another leader are asked.
+
+    :raises BrokerUnavailableError: if a broker does not answer within the time-out.
+    """
+    found: dict[Reached, int] = {}
+    asked = [r for r in reached if r.partition in states and states[r.partition].leader_epoch not in (None, r.epoch)]
+    while asked:
+        # A client looks at one offset of a partition at a time.
+        now = {r.partition: r for r in asked}
+        ends = LogEnds({p: r.offset for p, r in now.items()}, {p: r.epoch for p, r in now.items()})
+        try:
+            found |= {now[p]: end for p, end in find_cuts(client, ends).items()}
+        except BrokerAuthorizationError as error:
+            log.info("It is not known whether logs were cut: %s", error)
+            break
+        asked = [r for r in asked if now[r.partition] != r]
+    return found
 
 
 def _commits(

@@ -13,6 +13,8 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Conditi
 from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.core.offsets.offset_range import by_topic
+from airflow_provider_kafka_spark.core.topics.known_topics import offsets_in
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 from airflow_provider_kafka_spark.core.wire.fault import Fault
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
@@ -88,6 +90,8 @@ def event_of_result(result: ConditionResult) -> dict[str, Any]:
         "value": result.value,
         "xcoms": dict(result.xcoms),
         "warnings": list(result.warnings),
+        "epochs": by_topic(result.epochs),
+        "cut_from": by_topic(result.cut_from),
     }
 
 
@@ -106,8 +110,9 @@ def result_of_event(event: object) -> ConditionResult:
         raise decode(Fault, event.get("fault"), name="The fault of a trigger's event", remedy=_REMEDY).error(())
     try:
         if isinstance(event, dict) and event["status"] == "met":
-            return ConditionResult(True, event["text"], event["value"], event["xcoms"], tuple(event["warnings"]))
-    except (KeyError, TypeError) as error:
+            found = event["text"], event["value"], event["xcoms"], tuple(event["warnings"])
+            return ConditionResult(True, *found, offsets_in(event["epochs"]), offsets_in(event["cut_from"]))
+    except (KeyError, TypeError, AttributeError) as error:
         raise _unknown(event) from error
     raise _unknown(event)
 

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
+from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
@@ -49,6 +52,11 @@ def test_where_a_log_was_cut(broker: KafkaBroker, connection: Callable[..., None
         assert set(ends.changed(now).offsets) == set(PARTITIONS.values())
         assert hook.cuts(ends, now) == hook.cuts(ends) == {PARTITIONS["cut"]: 60}
         assert hook.cuts(short_of_it) == {}
+        # Two sensors may stand at two offsets of a partition.
+        stand = {at: Reached(PARTITIONS["cut"], at, ends.epochs[PARTITIONS["cut"]]) for at in (60, 80, 100)}
+        whole = Reached(PARTITIONS["whole"], 100, ends.epochs[PARTITIONS["whole"]])
+        queries = [BrokerQuery(NAMES, reached=frozenset({r, whole})) for r in stand.values()]
+        assert fetch_snapshot(hook, queries).cut_at == {stand[80]: 60, stand[100]: 60}
         # An epoch that no broker knows is no answer.
         later = LogEnds(ends.offsets, dict.fromkeys(ends.epochs, 1_000))
         assert hook.cuts(later) == {}

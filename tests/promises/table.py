@@ -353,10 +353,10 @@ A target whose log is cut has lost what it had acknowledged
   tests/operators/test_cut_targets.py::test_what_a_target_has_lost_is_written_again
   tests/operators/test_cut_targets.py::test_a_target_that_is_cut_while_its_job_runs
   tests/core/runs/test_run_protocol.py::test_what_earlier_deliveries_mean
-A sensor and a watcher that know the topic's id see a cut while the log is shorter
-  tests/core/conditions/test_new_records.py::test_what_the_same_topic_lacks
-  tests/core/conditions/test_watch.py::test_a_shorter_log_of_the_same_topic_is_not_announced_again
-  quick: rule
+A sensor with `since="last_run"` and a watcher see a cut in the same way
+  tests/clients/test_log_cuts.py::test_where_a_log_was_cut
+  tests/core/conditions/test_last_run.py::test_a_log_that_was_cut_and_filled_again_is_asked_about
+  tests/core/conditions/test_watch.py::test_a_log_that_was_cut_and_filled_again
 The rest of a log that was cut is read too
   tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
   tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
@@ -663,6 +663,7 @@ PROMISES = (*_read(OF_GUARANTEES, GUARANTEES), *_read(OF_SECURITY, SECURITY))
 #: Headings, and words of single paragraphs, bullets and rows, that promise nothing; with the reason.
 NO_PROMISE: Mapping[str, Mapping[str, str]] = {
     GUARANTEES: {
+        "Ranges and plans of other tasks, other sensors": "It says what is not compared.",
         "What is cut after the driver's last look is found by an audit only": "It says what is not noticed.",
         "A backfill that reprocesses its runs clears them too": "It introduces a table.",
         "On this page a *try* is one of Airflow's tries of a task": "It explains two words.",

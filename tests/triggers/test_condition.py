@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ProtocolError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.triggers.condition import (
@@ -105,6 +106,8 @@ def test_two_hundred_wake_within_two_rounds_over_one_client(
                     "value": [{"topic": name, "partition": 1, "from_offset": 0, "until_offset": 3}],
                     "xcoms": {"offsets": {name: {"0": 0, "1": 3}}},
                     "warnings": [],
+                    "epochs": {name: {"0": 0, "1": 0}},
+                    "cut_from": {},
                 }
             ]
             * 200
@@ -243,7 +246,8 @@ def test_it_has_nothing_to_kill() -> None:
 
 
 def test_verdicts_and_errors_travel_as_events() -> None:
-    result = ConditionResult(True, "text", [{"topic": "a"}], {"offsets": {"a": {"0": 1}}}, ("warning",))
+    offsets, of_leader = {"offsets": {"a": {"0": 1}}}, {TopicPartition("a", 0): 4}
+    result = ConditionResult(True, "text", [{"topic": "a"}], offsets, ("warning",), of_leader, of_leader)
 
     assert result_of_event(json.loads(json.dumps(event_of_result(result)))) == result
     with pytest.raises(BrokerAuthenticationError, match="refused"):

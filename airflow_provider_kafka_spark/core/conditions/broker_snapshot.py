@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.conditions.since import Position
+from airflow_provider_kafka_spark.core.conditions.since import Position, Reached
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
@@ -25,6 +25,7 @@ class BrokerQuery:
     :param newest: include the largest timestamp of every partition.
     :param retention: include the topics' configurations, which show what retention may have deleted.
     :param identity: include the ids of the topics.
+    :param reached: include which of these logs were cut since.
     :param group_id: include the commits of this consumer group.
     :param checkpoint_location: include the finished offsets of this checkpoint.
     """
@@ -35,6 +36,7 @@ class BrokerQuery:
     newest: bool = False
     retention: bool = False
     identity: bool = False
+    reached: frozenset[Reached] = frozenset()
     group_id: str | None = None
     checkpoint_location: str | None = None
 
@@ -53,6 +55,7 @@ class BrokerSnapshot:
     :param newest: the largest timestamp in a partition, in ms; None if it is empty.
     :param committed: by group.
     :param finished: by checkpoint location.
+    :param cut_at: where logs ended when they were cut, of those of the queries that were.
     :param failures: by the object of the request: ``("topic", "orders")``, ``("group", ...)``, ``("checkpoint", ...)``.
     """
 
@@ -61,6 +64,7 @@ class BrokerSnapshot:
     newest: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     committed: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     finished: Mapping[str, Position] = field(default_factory=dict)
+    cut_at: Mapping[Reached, int] = field(default_factory=dict)
     failures: Mapping[tuple[str, str], KafkaSparkError] = field(default_factory=dict)
     # Computed once for all sensors: a thousand of them may read the same partitions.
     _partitions: dict[str, dict[TopicPartition, PartitionState]] = field(
@@ -96,6 +100,21 @@ class BrokerSnapshot:
             found |= of_topic
         return found
 
+    def epochs(self, names: Collection[str]) -> dict[TopicPartition, int]:
+        """The epochs of the partitions' leaders, as far as brokers say them."""
+        states = self.partitions(names).items()
+        return {p: state.leader_epoch for p, state in states if state.leader_epoch is not None}
+
+    def cut_of(self, p: TopicPartition, position: Position, *, is_same: bool) -> int | None:
+        """Where a log ended when it was cut below a position; None if nothing is known of that.
+
+        :param is_same: the topic is known to be that of the position, so that a log that is shorter was cut.
+        """
+        offset, high_watermark = position.offsets[p], self.cluster.partition(p).high_watermark
+        epoch = position.epochs.get(p)
+        cut = None if epoch is None else self.cut_at.get(Reached(p, offset, epoch))
+        return high_watermark if cut is None and is_same and offset > high_watermark else cut
+
     def group(self, group_id: str) -> Mapping[TopicPartition, int]:
         """:raises KafkaSparkError: if its request failed."""
         self._raise_failure("group", group_id)
@@ -128,6 +147,8 @@ class ConditionResult:
     :param value: what the task returns.
     :param xcoms: what else it pushes, by key.
     :param warnings: what the author should know.
+    :param epochs: of the leaders of the partitions that were looked at.
+    :param cut_from: the positions below which logs were cut.
     """
 
     met: bool
@@ -135,3 +156,5 @@ class ConditionResult:
     value: Any = None
     xcoms: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cut_from: Mapping[TopicPartition, int] = field(default_factory=dict)

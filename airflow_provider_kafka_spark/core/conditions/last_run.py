@@ -13,15 +13,16 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.checks import read_json
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
-from airflow_provider_kafka_spark.core.conditions.since import parse_since
+from airflow_provider_kafka_spark.core.conditions.since import SinceOffsets, parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import TOPIC_ID, KnownTopics, offsets_in
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 
-_VERSION = 2
+_VERSION = 3
 #: How many runs, and how many ranges of them, are remembered at most; those of the newest run always are.
 MAX_RUNS, MAX_RANGES = 50, 1_000
 LAST_RUN, LATEST = "last_run", "latest"
@@ -47,11 +48,13 @@ class LastRun:
     :param offsets: of the first record of each partition that no run has found.
     :param topic_ids: of the topics that the offsets belong to, as far as known.
     :param runs: the newest ones, in order.
+    :param epochs: of the leaders of the partitions at these offsets, as far as known.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     runs: tuple[FoundByRun, ...] = ()
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: object, name: str) -> LastRun:
@@ -73,13 +76,16 @@ class LastRun:
             return first
         offsets = {p: offset for p, offset in self.offsets.items() if p.topic in topics}
         topic_ids = {name: topic_id for name, topic_id in self.topic_ids.items() if name in topics}
-        return {"offsets": by_topic(offsets), **({"source_topic_ids": topic_ids} if topic_ids else {})}
+        epochs = {p: epoch for p, epoch in self.epochs.items() if p in offsets}
+        return SinceOffsets(
+            Bound(Earliest(), {p: AtOffset(at) for p, at in offsets.items()}), topic_ids, epochs
+        ).to_json()
 
     def at_end(self, snapshot: BrokerSnapshot, selection: Selection, rules: ReadRules) -> LastRun:
         """At the end of the topics, as if a run had found all that is there. What does not exist yet is new later."""
         topics = selection.matching(snapshot.names)
         ends = {p: rules.end_of(state) for p, state in snapshot.partitions(topics).items()}
-        return replace(self, offsets=ends, topic_ids=snapshot.known(topics).topic_ids)
+        return replace(self, offsets=ends, topic_ids=snapshot.known(topics).topic_ids, epochs=snapshot.epochs(topics))
 
     def found_by(self, run_id: str) -> ConditionResult | None:
         """What this run has found before; None if it has found nothing yet."""
@@ -105,7 +111,9 @@ class LastRun:
         twice = [
             r
             for r in ranges
-            if r.from_offset < self.offsets.get(r.topic_partition, 0) and not self._is_other(r.topic, topic_ids)
+            if r.from_offset < (at := self.offsets.get(r.topic_partition, 0))
+            and result.cut_from.get(r.topic_partition) != at
+            and not self._is_other(r.topic, topic_ids)
         ]
         if twice:
             raise _concurrent(f"another one has found records of {twice[0]} meanwhile")
@@ -113,10 +121,15 @@ class LastRun:
         while len(runs) > 1 and sum(len(run.ranges) + len(run.offsets) for run in runs) > MAX_RANGES:
             runs = runs[1:]
         # One that was recreated may have fewer partitions.
-        before = {
-            p: offset for p, offset in self.offsets.items() if p in ends or not self._is_other(p.topic, topic_ids)
-        }
-        return replace(self, offsets={**before, **ends}, topic_ids={**self.topic_ids, **topic_ids}, runs=runs)
+        kept = {p: offset for p, offset in self.offsets.items() if not self._is_other(p.topic, topic_ids)}
+        epochs = {p: epoch for p, epoch in self.epochs.items() if p in kept and p not in ends}
+        return replace(
+            self,
+            offsets={**kept, **ends},
+            topic_ids={**self.topic_ids, **topic_ids},
+            runs=runs,
+            epochs={**epochs, **result.epochs},
+        )
 
     def check_has(self, run_id: str) -> None:
         """:raises ConcurrentRunsError: if what a run has just stored is not there: another one has replaced it."""

@@ -97,6 +97,7 @@ class NewRecords:
             timestamps=frozenset(timestamps if cutoff is None else timestamps | {cutoff}),
             retention=isinstance(since, SinceTimestamp),
             identity=True,
+            reached=since.position.reached if isinstance(since, SinceOffsets) else frozenset(),
             group_id=since.group_id if isinstance(since, SinceGroup) else None,
             checkpoint_location=since.location if isinstance(since, SinceCheckpoint) else None,
         )
@@ -132,6 +133,8 @@ class NewRecords:
             f"{count:,} new records in {len(fresh)} of {len(partitions)} partitions{enough}",
             value=known.dicts(fresh),
             xcoms={"offsets": known.offsets(ends)},
+            epochs=snapshot.epochs(topics),
+            cut_from={p: at for p, at in self._position(snapshot).offsets.items() if starts.get(p, at) < at},
             warnings=(
                 *(f"{m.offset_range} is missing: {m.reason}" for m in missing),
                 *(
@@ -246,15 +249,14 @@ class NewRecords:
             return resolve_start(requested, p, state, snapshot.cluster, self.scope.rules, end)
         if not isinstance(requested, AtOffset):
             return min(state.log_start, end), []
-        if requested.offset > state.high_watermark and self._is_same(p.topic, snapshot):
-            gone = OffsetRange(p.topic, p.partition, state.high_watermark, requested.offset)
-            return state.high_watermark, [
-                MissingRange(
-                    gone,
-                    f"the log was cut, as by an unclean leader election: {_where(self.since)} says {requested.offset}, "
-                    f"and it ends at {state.high_watermark} now. The next records take these offsets, and are new",
-                )
-            ]
+        cut = snapshot.cut_of(p, self._position(snapshot), is_same=self._is_same(p.topic, snapshot))
+        if cut is not None:
+            start, aged = first_left(p, cut, state, end)
+            reason = (
+                f"the log was cut to {cut}, as by an unclean leader election, and {_where(self.since)} says "
+                f"{requested.offset}; records that have taken these offsets are new"
+            )
+            return start, [MissingRange(OffsetRange(p.topic, p.partition, cut, requested.offset), reason), *aged]
         if requested.offset > state.high_watermark:
             raise PlanError(
                 f"since must not lie beyond the end of the log; {_where(self.since)} says {requested.offset} for {p}, "

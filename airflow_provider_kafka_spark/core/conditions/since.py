@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.checks import check_group_id, read_json
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
@@ -25,10 +25,20 @@ _CHECKPOINT = "checkpoint_location"
 _LOCATION = re.compile(r"\s*(/|[A-Za-z][A-Za-z0-9+.-]*://)")
 #: In the result of a task, and in the JSON form of offsets.
 _TOPIC_IDS = "source_topic_ids"
+#: In the JSON form of offsets.
+EPOCHS = "source_epochs"
 _EXAMPLE = (
     "{'offsets': {'orders': {'0': 23}}}, the result of another task, {'checkpoint_location': "
     "'/data/checkpoints/orders'}, {'group_id': 'copy-of-orders'} or {'timestamp': '2026-11-20T10:00:00Z'}"
 )
+
+
+class Reached(NamedTuple):
+    """How far a log had reached, and its leader's epoch then."""
+
+    partition: TopicPartition
+    offset: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +48,34 @@ class Position:
     :param offsets: of the first record that is new, for each partition it knows.
     :param topic_ids: of the topics that the offsets belong to (KIP-516), as far as they are known. The offsets do not
         apply to a topic that was deleted and recreated, which has another id.
+    :param epochs: of the partitions' leaders at that time, as far as they are known. Other records may have taken the
+        offsets since, if the log was cut (see :mod:`~airflow_provider_kafka_spark.core.topics.log_ends`).
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def reached(self) -> frozenset[Reached]:
+        return frozenset(Reached(p, self.offsets[p], epoch) for p, epoch in self.epochs.items() if p in self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
 class SinceOffsets:
     """From these offsets on; a partition that is not named counts from its beginning.
 
-    :param topic_ids: as :class:`Position` has them.
+    :param topic_ids: as :class:`Position` has them, and ``epochs``.
     """
 
     bound: Bound
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def position(self) -> Position:
         requested = self.bound.by_partition.items()
-        return Position({p: r.offset for p, r in requested if isinstance(r, AtOffset)}, self.topic_ids)
+        return Position({p: r.offset for p, r in requested if isinstance(r, AtOffset)}, self.topic_ids, self.epochs)
 
     def to_json(self) -> dict[str, Any]:
         if not self.bound.by_partition:
@@ -66,7 +84,11 @@ class SinceOffsets:
         offsets = by_topic(
             {p: requested.offset if isinstance(requested, AtOffset) else -2 for p, requested in by_partition}
         )
-        return {"offsets": offsets, **({_TOPIC_IDS: dict(self.topic_ids)} if self.topic_ids else {})}
+        return {
+            "offsets": offsets,
+            **({_TOPIC_IDS: dict(self.topic_ids)} if self.topic_ids else {}),
+            **({EPOCHS: by_topic(self.epochs)} if self.epochs else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +222,10 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
     if isinstance(ranges, (list, tuple)):
         after = _after_ranges(ranges)
         return replace(after, topic_ids={**after.topic_ids, **_topic_ids(value.get(_TOPIC_IDS, {}))})
-    if set(value) == {"offsets", _TOPIC_IDS}:
-        offsets = _offsets(value["offsets"])
-        return replace(offsets, topic_ids={**offsets.topic_ids, **_topic_ids(value[_TOPIC_IDS])})
+    if "offsets" in value and value.keys() <= {"offsets", _TOPIC_IDS, EPOCHS} and len(value) > 1:
+        offsets, ids = _offsets(value["offsets"]), _topic_ids(value.get(_TOPIC_IDS, {}))
+        epochs = _offsets(value[EPOCHS]).position.offsets if EPOCHS in value else {}
+        return replace(offsets, topic_ids={**offsets.topic_ids, **ids}, epochs=epochs)
     return _offsets(value)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import reprlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
-from airflow_provider_kafka_spark.core.conditions.since import Since, SinceOffsets
+from airflow_provider_kafka_spark.core.conditions.since import Position, Reached, Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.ledger.entry import entries_in
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics, offsets_in
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 
-STATE_VERSION = 1
+STATE_VERSION, EVENT_VERSION = 2, 1
 LATEST = "latest"
 
 
@@ -50,6 +50,7 @@ class WatchState:
     :param offsets: end of the announced records, or the start of the watch.
     :param topic_ids: of the topics at that time.
     :param selection: what was watched.
+    :param epochs: of the leaders of the partitions when these offsets were last found in the log, as far as known.
     """
 
     number: int
@@ -57,6 +58,11 @@ class WatchState:
     topic_ids: Mapping[str, str]
     selection: Mapping[str, Any]
     pending: PendingEvent | None = None
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def position(self) -> Position:
+        return Position(self.offsets, self.topic_ids, self.epochs)
 
     def to_json(self) -> dict[str, Any]:
         return encode(self, STATE_VERSION)
@@ -79,7 +85,7 @@ class WatchState:
         """The pending event, as it is in the asset event."""
         if self.pending is None:
             return None
-        event = {key: value for key, value in encode(self.pending, STATE_VERSION).items() if key != "offsets"}
+        event = {key: value for key, value in encode(self.pending, EVENT_VERSION).items() if key != "offsets"}
         return {**event, "ranges": KnownTopics(self.topic_ids).marked(event["ranges"])}
 
 
@@ -113,7 +119,8 @@ class Watch:
     def query(self, state: WatchState | None, now_ms: int) -> BrokerQuery:
         begins = state is None or dict(state.selection) != self._selection_json()
         condition = self.condition if begins else self._from_offsets({})
-        return replace(condition.query(now_ms), identity=True)
+        reached = frozenset[Reached]() if state is None else state.position.reached
+        return replace(condition.query(now_ms), identity=True, reached=reached)
 
     def evaluate(
         self, state: WatchState | None, snapshot: BrokerSnapshot, now_ms: int
@@ -144,7 +151,9 @@ class Watch:
             starts, note = self._starts_of(topic, before, snapshot, is_same_watch)
             offsets |= starts
             notes += note
-        after = WatchState(before.number, offsets, {**before.topic_ids, **ids}, selection)
+        # The log of the leader of now has these offsets too.
+        epochs = {p: epoch for p, epoch in before.epochs.items() if p.topic not in topics} | snapshot.epochs(topics)
+        after = WatchState(before.number, offsets, {**before.topic_ids, **ids}, selection, epochs=epochs)
         if not topics:
             return after, tuple(notes)
         there = snapshot.partitions(topics)
@@ -166,16 +175,17 @@ class Watch:
         beginning = {p: state.log_start for p, state in partitions.items()}
         if known:
             old, new = before.topic_ids.get(topic), snapshot.topic(topic).topic_id
-            ends = {p: partitions[p].high_watermark for p in known if p in partitions}
-            shorter = {p: end for p, end in ends.items() if end < known[p]}
             is_known = old is not None and new is not None
-            if (old != new) if is_known else (shorter or len(ends) < len(known)):
+            beyond = [p for p, offset in known.items() if p not in partitions or offset > partitions[p].high_watermark]
+            if (old != new) if is_known else beyond:
                 return beginning, [f"The topic {topic!r} was deleted and recreated; it counts from its beginning."]
+            there = [p for p in known if p in partitions]
+            cuts = {p: cut for p in there if (cut := snapshot.cut_of(p, before.position, is_same=is_known)) is not None}
             # A partition that is missing stays: a broker that was away may not know it yet.
-            return {**beginning, **known, **shorter}, [
-                f"The log of {p} was cut from {known[p]} to {end}, as by an unclean leader election. What is written "
-                "there from now on is announced, with offsets that were announced before."
-                for p, end in sorted(shorter.items())
+            return {**beginning, **known, **cuts}, [
+                f"The log of {p} was cut from {known[p]} to {end}, as by an unclean leader election. The records that "
+                "have taken these offsets are announced, with offsets that were announced before."
+                for p, end in sorted(cuts.items())
             ]
         if is_same_watch:
             return beginning, []

@@ -12,8 +12,8 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, 
 NOW = 1_795_176_000_000
 
 
-def state(start: int, end: int, stable: int | None = None) -> PartitionState:
-    return PartitionState(start, end if stable is None else stable, end)
+def state(start: int, end: int, stable: int | None = None, epoch: int | None = None) -> PartitionState:
+    return PartitionState(start, end if stable is None else stable, end, epoch)
 
 
 def snapshot(

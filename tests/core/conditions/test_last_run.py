@@ -7,10 +7,14 @@ import json
 import pytest
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import ConditionResult
+from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
 from airflow_provider_kafka_spark.core.conditions.last_run import MAX_RANGES, MAX_RUNS, LastRun, first_of
-from airflow_provider_kafka_spark.core.conditions.since import parse_since
-from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, ProtocolError
+from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
+from airflow_provider_kafka_spark.core.conditions.since import Reached, parse_since
+from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, DataLossError, ProtocolError
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from tests.core.conditions.snapshots import NOW, snapshot, state
 
 ORDERS = Selection(["orders"], None, None)
 
@@ -64,6 +68,28 @@ def test_a_recreated_topic_begins_anew_and_a_topic_that_is_left_out_stays() -> N
     assert state.since("earliest", Selection(["another"], None, None)) == "earliest"
 
 
+def test_a_log_that_was_cut_and_filled_again_is_asked_about() -> None:
+    p, topics = TopicPartition("orders", 0), Selection(["orders"], None, None)
+    held = snapshot({"orders": [state(0, 20, epoch=4)]}, ids={"orders": "one"})
+    after = stored(LastRun().after("first", NewRecords.parse(topics=["orders"], since="earliest").check(held, NOW)))
+    since = after.since("earliest", topics)
+    condition = NewRecords.parse(topics=["orders"], since=since)
+    reached = Reached(p, 20, 4)
+
+    assert condition.query(NOW).reached == {reached}
+    assert parse_condition(condition.to_json()) == condition
+    filled = snapshot({"orders": [state(0, 25, epoch=5)]}, ids={"orders": "one"}, cut_at={reached: 15})
+    with pytest.raises(DataLossError, match=r"orders\[0\] 15 to 20: the log was cut to 15.*it says 20;"):
+        condition.check(filled, NOW)
+    found = NewRecords.parse(topics=["orders"], since=since, fail_on_data_loss=False).check(filled, NOW)
+    assert (found.value[0]["from_offset"], found.epochs) == (15, {p: 5})
+    # Those records are of no other run, though their offsets were; but if one has found them since, they are.
+    second = after.after("second", found)
+    assert second.offsets == {p: 25}
+    with pytest.raises(ConcurrentRunsError):
+        second.after("third", found)
+
+
 def test_partitions_that_a_recreated_topic_lacks_are_forgotten() -> None:
     state = LastRun().after("first", found(0, 10, partitions=3, topic_id="id"))
     state = stored(state.after("second", found(0, 3, topic_id="new")))
@@ -103,7 +129,7 @@ def test_bad_forms(since: object) -> None:
         first_of(since)
 
 
-@pytest.mark.parametrize("value", [[], {"version": 2}, {"version": 1, "offsets": {}}])
+@pytest.mark.parametrize("value", [[], {"version": 3}, {"version": 2, "offsets": {}}])
 def test_a_variable_that_somebody_has_changed(value: object) -> None:
     with pytest.raises(ProtocolError, match=r"Correct or delete the variable name"):
         LastRun.from_json(value, "name")

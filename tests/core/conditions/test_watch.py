@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
+from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.conditions.watch import Watch, WatchState, announced_ranges
 from airflow_provider_kafka_spark.core.errors import BoundError, ProtocolError
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from tests.core.conditions.snapshots import NOW, snapshot, state
 
 
@@ -144,6 +146,24 @@ def test_a_shorter_log_of_the_same_topic_is_not_announced_again(
     assert (ranges(after.event()), ranges(later.event())) == (announced, then)
     warnings = (after.event() or {})["warnings"]
     assert [note in warning for note, warning in zip(notes, warnings, strict=True)] == [True] * len(notes)
+
+
+def test_a_log_that_was_cut_and_filled_again() -> None:
+    """What the brokers say of the epoch of before counts, and is asked of no later epoch than the last."""
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20, epoch=4)]}, ids={"orders": "one"}))
+    reached = Reached(TopicPartition("orders", 0), 20, 4)
+    assert watch().query(first, NOW).reached == {reached}
+    whole = evaluate(watch(), first, snapshot({"orders": [state(0, 20, epoch=5)]}, ids={"orders": "one"}))
+    assert watch().query(whole, NOW).reached == {reached._replace(epoch=5)}
+
+    filled = snapshot(
+        {"orders": [state(0, 25, epoch=6)]}, ids={"orders": "one"}, cut_at={reached._replace(epoch=5): 15}
+    )
+    after = evaluate(watch(), whole, filled)
+
+    assert ranges(after.event()) == ["orders:0:15:25"]
+    assert "cut from 20 to 15" in (after.event() or {})["warnings"][0]
+    assert watch().query(after.acknowledged(), NOW).reached == {Reached(TopicPartition("orders", 0), 25, 6)}
 
 
 def test_a_topic_that_is_away_for_a_while_keeps_its_place() -> None:
