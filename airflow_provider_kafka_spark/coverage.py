@@ -30,7 +30,7 @@ from airflow_provider_kafka_spark.core.ledger.pairs import Choice, Pair, Place, 
 from airflow_provider_kafka_spark.core.ledger.report import NOT_OVER, TO_DO, has, report_of_pair, text_of
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.shown_text import one_line
+from airflow_provider_kafka_spark.core.shown_text import first_ten, one_line
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
@@ -119,20 +119,29 @@ def uncovered(
     :param source: a bootstrap server of its cluster, as ``host:port``, or the cluster's id; None if events are of
         one cluster only.
     :param target: likewise of the target.
-    :param target_topic: where the copies went; None if they all went to one topic.
+    :param target_topic: where the copies went; None if they all went to one topic. Of a target to which nothing went
+        yet, all of the window is missing, and the log says so.
     :param window: the offset ranges to look at, as a replay takes them; by default from the lowest to the highest
         offset of the events, so that only gaps between deliveries are found. If they are of a result, only copies of
         the same topic count, and not those of one of its name that was deleted.
     :return: each with the ``topic_id`` of the topic, as far as it is known, which a replay compares.
-    :raises InvalidInputError: if there is no event of the topic and no window, if no event has what is chosen, if
-        events are of several pairs of topics, or if one has not the offsets of the source.
+    :raises InvalidInputError: if there is no event of the topic or the target and no window, if no event has the
+        source, if events are of several pairs of topics, or if one has not the offsets of the source.
     :raises OffsetRangeError: if the window is malformed.
     """
     found = [delivery for event in events if _is_of_task(event) for delivery in _deliveries_of(event)]
-    choice = Choice(topic, source, target, target_topic)
     given = None if window is None else list(rows_in(window))
+    choice = Choice(topic, source, target, target_topic, may_be_new=given is not None)
     topic_id = KnownTopics.of_ranges(given or ()).topic_ids.get(topic)
-    pair = choice.one_of(pairs_of(found, topic, topic_id=topic_id)[0])
+    pairs = pairs_of(found, topic, topic_id=topic_id)[0]
+    pair = choice.one_of(pairs)
+    if pair is None and pairs:
+        log.warning(
+            "No event has a copy of %s to %s: all of the window is missing there. Events have %s.",
+            topic,
+            "/".join(filter(None, (target, target_topic))),
+            ", ".join(first_ten([one_line(str(known)) for known in pairs])),
+        )
     if pair is None and given is None:
         raise choice.unknown(name for delivery in found for name in delivery.topics)
     pair = pair or Pair("", topic, target or "", target_topic or "", topic_id=topic_id or "")

@@ -14,7 +14,7 @@ def test_the_first_records_of_a_range_are_printed(
     kafka: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Escaped, each text bounded, and values only on request. What holds no record is an answer too."""
-    name = topic()
+    name = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)})
     headers = (("trace", b"1"), ("red", b"\x1b[31m\xff\n"), ("none", None))
     kafka.produce(name, [Record(b"k" * 300, b"secret-0", headers, 1_700_000_000_000, 0)])
     kafka.produce_transaction(name, [Record(None, b"secret-1", partition=0)])
@@ -45,6 +45,9 @@ def test_the_first_records_of_a_range_are_printed(
     assert peek.main([f"{name}:0:2:5", "--read-uncommitted"]) == 0
     assert peek.main([f"{name}:0:6:9"]) == 2
     assert "which has the offsets 0 to 6 of" in capsys.readouterr().err
+    kafka.produce(name, [Record(None, None, (), 2**62, 0)])
+    assert peek.main([f"{name}:0:6:7"]) == 0
+    assert f"@6  {2**62} ms since 1970  value null" in capsys.readouterr().out
     assert peek.main([f"{name}x:0:0:1"]) == 2
     assert f"Did you mean '{name}'" in capsys.readouterr().err
 

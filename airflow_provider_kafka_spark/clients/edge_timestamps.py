@@ -69,5 +69,5 @@ def _read(
     transaction.
     """
     samples = {(p, 0): sample(at, count) for p, at in positions.items()}
-    found = run_searches(client, samples, ends, raise_error, **{"isolation.level": "read_committed"})
+    found = run_searches(client, samples, ends, raise_error, settings={"isolation.level": "read_committed"})
     return {p: records for (p, _), records in found.items()}

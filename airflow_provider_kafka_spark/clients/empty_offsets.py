@@ -14,13 +14,19 @@ from airflow_provider_kafka_spark.core.topics.record_search import sample
 
 
 def empty_beginnings(
-    client: KafkaClient, ranges: OffsetRanges, ends: Mapping[TopicPartition, int], *, read_committed: bool
+    client: KafkaClient,
+    ranges: OffsetRanges,
+    ends: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    within: float = 30.0,
 ) -> OffsetRanges:
     """Of each range what is before its first record. All are asked at once, and of each range one record is read.
 
     :param ends: of the logs.
     :param read_committed: aborted records are none.
-    :raises BrokerError: if the broker does not return the records.
+    :param within: seconds for all of it, beside one request that goes on.
+    :raises BrokerError: if the broker does not return the records, or not in time.
     """
     by_partition: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
     for r in ranges.without_empty():
@@ -29,7 +35,7 @@ def empty_beginnings(
     level = "read_committed" if read_committed else "read_uncommitted"
     # What ages out meanwhile is not empty: from where the log begins then, nothing follows.
     settings = {"isolation.level": level, "auto.offset.reset": "error"}
-    found = run_searches(client, searches, ends, raise_error, **settings)
+    found = run_searches(client, searches, ends, raise_error, within, settings)
     empty = []
     for (p, _), records in found.items():
         # The first record after each beginning is among them.

@@ -44,7 +44,8 @@ def run_searches(
     searches: Mapping[tuple[TopicPartition, int], Search[T]],
     ends: Mapping[TopicPartition, int],
     on_error: Callable[[str, KafkaSparkError], None],
-    **settings: str,
+    within: float | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> dict[tuple[TopicPartition, int], T]:
     """Read what searches ask for, in all partitions at once, and return their answers.
 
@@ -52,9 +53,11 @@ def run_searches(
     :param ends: of the logs.
     :param on_error: is called with a topic that the login may not read, and the error; it raises, or the topic is left
         out.
+    :param within: seconds for all of it; None for no bound but that of each request.
     :param settings: of the consumer, beside those that every search has.
-    :raises BrokerUnavailableError: if a broker returns no records for as long as the time-out.
+    :raises BrokerUnavailableError: if a broker returns no records for as long as the time-out, or it takes longer.
     """
+    until = None if within is None else time.monotonic() + within
     by_partition: dict[TopicPartition, dict[int, Search[T]]] = {}
     for (p, number), search in searches.items():
         by_partition.setdefault(p, {})[number] = search
@@ -63,11 +66,11 @@ def run_searches(
     waiting = [p for p, reader in readers.items() if reader.wanted is not None]
     if not waiting:
         return found
-    consumer = client.new_consumer(**{**_SETTINGS, **settings})
+    consumer = client.new_consumer(**{**_SETTINGS, **(settings or {})})
     try:
         for i in range(0, len(waiting), _AT_ONCE):
             of_some = {p: readers[p] for p in waiting[i : i + _AT_ONCE]}
-            _search(client, consumer, of_some, ends, on_error)
+            _search(client, consumer, of_some, ends, on_error, until)
         return found
     finally:
         consumer.close()
@@ -136,6 +139,7 @@ def _search(
     readers: Mapping[TopicPartition, _PartitionReader[T]],
     ends: Mapping[TopicPartition, int],
     on_error: Callable[[str, KafkaSparkError], None],
+    until: float | None,
 ) -> None:
     lost: set[str] = set()
     rounds = 0
@@ -149,6 +153,11 @@ def _search(
                 "take some seconds for each moment.",
                 len(wanted),
                 min(wanted),
+            )
+        if until is not None and time.monotonic() >= until:
+            raise BrokerUnavailableError(
+                f"The records of {len(wanted):,} partitions, such as {min(wanted)}, must be read in time; the brokers "
+                f"took longer (connection {client.conn_id!r}, {client.config.bootstrap_servers})."
             )
         for p, records in _read(client, consumer, wanted, ends).items():
             if isinstance(records, KafkaSparkError):

@@ -117,14 +117,17 @@ async function show({ isRefresh = false } = {}) {
     if (mine === reading && !isRefresh) showProgress(parts);
   };
   try {
-    const [read, may] = await Promise.all([readLedger(filter, { progress, signal: stop.signal }), mayReplay()]);
+    const judged = judge(await readLedger(filter, { progress, signal: stop.signal }));
+    const ended = performance.now();
+    // Nobody is asked for a right that nobody needs.
+    const isMissing = judged.pairs.some(({ counts }) => counts.missing + counts.unseen > 0n);
+    judged.may = isMissing && (await mayReplay(judged.pairs.find((pair) => pair.scheduledDag)?.scheduledDag));
     if (mine !== reading) return;
     if (isRefresh && isInUse()) {
       refreshLater();
       return;
     }
-    const ended = performance.now();
-    judge(read, may);
+    ledger = judged;
     draw();
     performance.measure("coverage-read", { start: started, end: ended });
     performance.measure("coverage-draw", { start: ended, end: performance.now() });
@@ -136,13 +139,13 @@ async function show({ isRefresh = false } = {}) {
   }
 }
 
-function judge({ found, notes, waiting, hasCopies }, may) {
+function judge({ found, notes, waiting, hasCopies }) {
   const { pairs, outdated } = buildPairs(found.all, found.claims);
   for (const pair of pairs) markWaiting(pair, waiting);
   if (outdated > 0) {
     notes.push(`${count(outdated, "run")} read or wrote an earlier topic of the same name, since deleted: that does not count.`);
   }
-  ledger = { pairs, notes, hasCopies, may, readAt: Date.now() };
+  return { pairs, notes, hasCopies, may: false, readAt: Date.now() };
 }
 
 // While something runs, the page reads again, unless nobody sees it, or somebody looks closer.

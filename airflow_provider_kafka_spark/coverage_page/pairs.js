@@ -183,6 +183,7 @@ function finishPair(pair) {
     .filter(({ segments }) => segments.length > 0);
   const entries = [...pair.intervals.values()].flat().map(({ entry }) => entry);
   pair.dagIds = new Set(entries.map(({ dagId }) => dagId));
+  pair.scheduledDag = entries.find(({ dagRunId }) => dueTime(dagRunId) !== null)?.dagId;
   pair.runs = new Set(entries.map(({ kafkaRun }) => kafkaRun));
   pair.lastAt = entries.reduce((last, entry) => Math.max(last, moment(entry)), 0);
   delete pair.intervals;

@@ -11,23 +11,36 @@ export const TAG = "kafka-spark-replay";
 const MAX_DAGS = 20;
 const MAX_NAMED = 3;
 
-/** Whether the user may make runs, of one DAG or in general. Airflow has no request for that question. */
-async function mayStart(dagId) {
-  // Airflow asks for the right to make runs of the DAG before it looks at the body, which here makes nothing: it names
-  // no days, and Airflow's answer is that they are missing.
+/**
+ * Whether the user may make runs, of one DAG or in general: by a dry run of a backfill, which makes nothing. Airflow has
+ * no request for that question.
+ *
+ * Airflow asks for the right before it looks at the body. One without days is refused with 422, which browsers show as
+ * an error in their consoles; one with a day before all runs is answered if the DAG has a schedule.
+ */
+async function mayStart(dagId, days = {}) {
   try {
-    await request("backfills/dry_run", { body: dagId === undefined ? {} : { dag_id: dagId } });
-    return true;
+    await request("backfills/dry_run", { body: dagId === undefined ? {} : { dag_id: dagId, ...days } });
+    return 200;
   } catch (error) {
-    return error.status !== 403;
+    return error.status;
   }
 }
 
+const NO_DAY = { from_date: "1970-01-01T00:00:00Z", to_date: "1970-01-01T00:00:00Z", reprocess_behavior: "completed" };
 let general = null;
 
-/** Asked once. What is not known is offered: Airflow refuses it then. */
-export function mayReplay() {
-  general ??= mayStart();
+/**
+ * Asked once. What is not known is offered: Airflow refuses it then.
+ *
+ * scheduled: id of a DAG that has a schedule, if one is known.
+ */
+export function mayReplay(scheduled) {
+  const ask = async () => {
+    if (scheduled !== undefined && (await mayStart(scheduled, NO_DAY)) === 200) return true;
+    return (await mayStart()) !== 403;
+  };
+  general ??= ask();
   return general;
 }
 
@@ -37,7 +50,7 @@ let dags = null;
 async function readDags() {
   const query = { tags: TAG, order_by: "dag_id" };
   const { items, total, isCut } = await readAll("dags", "dags", { query, maximum: MAX_DAGS });
-  const may = await Promise.all(items.map(({ dag_id: dagId }) => mayStart(dagId)));
+  const may = await Promise.all(items.map(async ({ dag_id: dagId }) => (await mayStart(dagId)) !== 403));
   const refused = items.filter((_, i) => !may[i]).map(({ dag_id: dagId }) => dagId);
   const note = [
     isCut ? `Only ${MAX_DAGS} of ${total} DAGs with the tag are offered.` : "",

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-#: Of each partition, how many stretches beside a plan are looked at: each takes one request.
-_MOST_HOLES = 100
+#: How many stretches beside a plan are looked at, of each partition, where each takes one request, and of all.
+_MOST_HOLES, _MOST_OF_ALL = 100, 10_000
 
 
 @contextmanager
@@ -84,9 +84,11 @@ class Attempt:
         if plan.is_empty:
             return OffsetRanges()
         ends = {p: rules.end_of(source.partition(p)) for p in plan.ranges.topic_partitions}
-        holes = holes_after(plan.ranges, ends, _MOST_HOLES)
+        holes = holes_after(plan.ranges, ends, max(1, min(_MOST_HOLES, _MOST_OF_ALL // len(ends))))
         try:
-            return empty_beginnings(self.source, holes, ends, read_committed=rules.read_committed)
+            return empty_beginnings(
+                self.source, holes, ends, read_committed=rules.read_committed, within=self.source.timeout
+            )
         except KafkaSparkError as error:
             self.source.log.warning("The ledger does not say which offsets beside the plan have no record: %s", error)
             return OffsetRanges()

@@ -12,7 +12,8 @@ import pytest
 
 from airflow_provider_kafka_spark.clients import record_reads
 from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
+from airflow_provider_kafka_spark.clients.empty_offsets import empty_beginnings
+from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.spans import SMALL_GAP_OFFSETS
 from airflow_provider_kafka_spark.core.topics import record_search
@@ -75,6 +76,15 @@ def test_a_log_that_was_cut_since_its_end_was_asked_ends_a_search(kafka: KafkaBr
 
     with KafkaHook() as hook, pytest.raises(BrokerUnavailableError, match=r"must reach to offset 500.*was cut"):
         record_reads.run_searches(hook, {(p, 0): record_search.sample([500], 1)}, {p: 1_000}, record_reads.raise_error)
+    holes, ends = OffsetRanges([OffsetRange(name, 0, 500, 1_000)]), {p: 1_000}
+    with KafkaHook() as hook:
+        for within, said in ((30.0, f"reading {name}"), (0.0, "must be read in time")):
+            with pytest.raises(BrokerError, match=said):
+                empty_beginnings(hook, holes, ends, read_committed=True, within=within)
+        # Of a log that begins later, nothing is known to be empty.
+        kafka.delete_records(name, {0: 2})
+        with pytest.raises(BrokerError, match=f"reading {name}"):
+            empty_beginnings(hook, OffsetRanges([OffsetRange(name, 0, 0, 2)]), {p: 3}, read_committed=True)
 
 
 @pytest.mark.usefixtures("_walked")

@@ -10,7 +10,7 @@ from typing import Any
 from tests.chromium import Chromium
 from tests.coverage_page.stub_api import StubApi
 
-MODULES = ("words", "offsets", "entries", "pairs", "export", "replay_conf")
+MODULES = ("words", "offsets", "entries", "pairs", "compact", "export", "replay_conf")
 
 
 class Engine:

@@ -109,7 +109,7 @@ class StubApi:
             others = [] if query.get("tags") == ["kafka-spark-replay"] else [f"other_{i}" for i in range(self.others)]
             return 200, _page([{"dag_id": dag} for dag in sorted([*self.dags, *others])], query, "dags")
         if path == "backfills/dry_run":
-            return 422, {"detail": []}
+            return (200, {"backfills": []}) if "from_date" in body else (422, {"detail": []})
         if path.endswith("/details"):
             dag = unquote(path.split("/")[1])
             return 200, {"dag_id": dag, "is_paused": False, "params": self.dags[dag]}

@@ -59,6 +59,7 @@ def _open_replay(page: Chromium) -> None:
 def test_the_dialog_asks_for_what_has_the_tag_and_for_the_details_of_the_chosen_one(browser: Chromium) -> None:
     with StubApi(GAP, dags={"replay_a": RANGES, "replay_b": RANGES}, others=1_000) as api:
         page = _show(browser, api)
+        assert page.console == []
         before = len(api.requests)
         _open_replay(page)
         page.wait_for("!document.querySelector('#replay-start').disabled")
@@ -105,7 +106,7 @@ def test_without_a_dag_the_dialog_says_how_to_get_one(browser: Chromium) -> None
 
 def test_what_the_rights_do_not_allow_is_not_offered(browser: Chromium) -> None:
     """In general; and of one DAG."""
-    with StubApi(GAP, dags={"mine": RANGES, "theirs": RANGES}, refuses={"dry_run {}": 403}) as api:
+    with StubApi(GAP, dags={"mine": RANGES, "theirs": RANGES}, refuses={"dry_run": 403}) as api:
         page = _show(browser, api)
         page.evaluate("document.querySelector('.chart').focus()")
         page.press("g")
@@ -339,6 +340,10 @@ def test_what_is_gone_from_the_log_is_not_offered(browser: Chromium) -> None:
         page.press("g")
         assert "The log begins at 200 now: these records are gone." in _text(page, "#tip")
         assert page.evaluate(f"{_REPLAY} === undefined")
+    log["source"] = ["orders:0:150:300"]
+    with StubApi([event(ledger("r1", ["orders:0:0:100", "orders:0:200:300"], log=log))]) as api:
+        _open_replay(_show(browser, api))
+        assert browser.evaluate("document.querySelector('#replay-ranges').value") == "orders:0:150:200"
 
 
 def test_without_javascript_the_page_says_what_to_do(browser: Chromium) -> None:

@@ -226,17 +226,20 @@ def test_what_no_task_has_announced_is_not_covered() -> None:
     assert uncovered([by_api, nobody, by_task], "orders", target_topic="eu", window=whole) == []
 
 
-def test_what_is_missing_is_said_of_one_pair_of_topics() -> None:
-    """A topic that no event names is an error, and not complete."""
+def test_what_is_missing_is_said_of_one_pair_of_topics(caplog: pytest.LogCaptureFixture) -> None:
+    """A topic that no event names is an error, and not complete. In a new target, all of a window is missing."""
     other = {**ENTRY, "target_topics": ["us"], "offset_ranges": ["orders:0:150:200"]}
     whole = {"window": ["orders:0:100:200"]}
 
     assert uncovered([other, OF_EU], "orders", target_topic="eu", **whole) == []
     (missing,) = uncovered([other, OF_EU], "orders", target_topic="us", **whole)
     assert (missing["from_offset"], missing["until_offset"]) == (100, 150)
+    (missing,) = uncovered([other, OF_EU], "orders", target_topic="new", **whole)
+    assert (missing["from_offset"], missing["until_offset"]) == (100, 200)
+    assert "No event has a copy of orders to new: all of the window is missing there." in caplog.text
     for arguments, said in (
         ({"topic": "orders"}, "target_topic must be given where copies of 'orders' are several pairs"),
-        ({"topic": "orders", "target_topic": "use", **whole}, "eu, us; got 'use'. Did you mean 'us'"),
+        ({"topic": "orders", "target_topic": "use"}, "eu, us; got 'use'. Did you mean 'us'"),
         ({"topic": "ordres"}, "topic must be one that a recorded copy has read: orders; got 'ordres'"),
     ):
         with pytest.raises(InvalidInputError, match=said):

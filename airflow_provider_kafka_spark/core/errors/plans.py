@@ -18,9 +18,10 @@ class PlanError(KafkaSparkError):
 
 
 class PlanTooLargeError(PlanError):
-    """A plan has more records than the task permits.
+    """A plan has more records than the task permits, or more than 100,000 ranges.
 
-    Look at the plan in the log. Correct what is read, or raise ``max_planned_records``.
+    Look at the plan in the log. Correct what is read, raise ``max_planned_records``, or copy the ranges by several
+    tasks.
     """
 
     code = "KS201"

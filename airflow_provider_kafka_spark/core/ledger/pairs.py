@@ -93,6 +93,7 @@ class Choice:
     :param target: likewise of the target.
     :param target_topic: None for any.
     :param is_option: names are those of a command's options.
+    :param may_be_new: nothing need have been copied to this target yet.
     """
 
     topic: str
@@ -100,6 +101,7 @@ class Choice:
     target: str | None = None
     target_topic: str | None = None
     is_option: bool = False
+    may_be_new: bool = False
 
     def of(self, pairs: Sequence[Pair]) -> list[Pair]:
         """
@@ -113,6 +115,8 @@ class Choice:
             ("target_topic", self.target_topic, lambda pair: {pair.target_topic}),
         ):
             left = [pair for pair in found if wanted is None or wanted in names_of(pair)]
+            if found and not left and self.may_be_new and name != "source":
+                return []
             if found and not left:
                 names = set().union(*map(names_of, found)) - {""}
                 raise InvalidInputError(

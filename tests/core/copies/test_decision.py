@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +9,8 @@ import pytest
 from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.operators.asset_events import COPIES
+from airflow_provider_kafka_spark.operators.decision import decision
 from tests.core.ledger.test_coverage import entry
 
 _NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -74,6 +76,18 @@ def test_counts_what_the_ledger_has_of_the_same_topics(event: Any, count: int) -
 
 def test_without_the_ids_of_clusters_nobody_can_tell() -> None:
     assert copied_before(_plan("orders:0:0:100", source_cluster_id=""), [_event("orders:0:0:100")]) is None
+
+
+def test_a_plan_is_no_worse_without_the_ledger(caplog: pytest.LogCaptureFixture) -> None:
+    hook = SimpleNamespace(config=SimpleNamespace(bootstrap_servers="a:9092"))
+    # Airflow's accessor asks its API when it is read.
+    context = {"inlet_events": MappingProxyType({})}
+    attempt = SimpleNamespace(source=hook, sink=hook, context=context, parameters=SimpleNamespace(records=_WINDOW))
+
+    made = decision(attempt, _plan("orders:0:0:100"), [COPIES])  # type: ignore[arg-type]
+
+    assert made.copied_before is None
+    assert "the ledger could not be read: KeyError" in caplog.text
 
 
 def test_an_expression_may_have_copied_the_same_offsets_to_several_topics() -> None:

@@ -135,7 +135,9 @@ _TOO_MANY = base64.b64encode(b"\0" + base64.b64decode(_text(MOST + 1)) + bytes(2
 )
 def test_what_is_malformed_is_named(changes: dict[str, Any], says: str) -> None:
     value = {"compact": 1, "offsets": {"a": _text(0, 2, 0, 5, 1, 5)}, "columns": {"n": [1, 2]}}
-    assert len(OffsetRanges.parse(rows_in({**value, "columns": {}}))) == 2
+    assert len(OffsetRanges.parse(rows_in({**value, "columns": {}}, most=2))) == 2
+    with pytest.raises(OffsetRangeError, match="the offsets of 'a'"):
+        rows_in({**value, "columns": {}}, most=1)
 
     with pytest.raises(OffsetRangeError, match="Compact ranges must be") as raised:
         rows_in({**value, **changes})

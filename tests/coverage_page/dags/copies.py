@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 from airflow.sdk import DAG, Param, task
 
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 
-with DAG("hourly_copy", schedule=None):
+with DAG("hourly_copy", schedule="@hourly", start_date=datetime(2026, 11, 1, tzinfo=timezone.utc), catchup=False):
     KafkaToKafkaBatchOperator(task_id="copy", topics=["orders"], target_topic="orders_copy")
 
 
