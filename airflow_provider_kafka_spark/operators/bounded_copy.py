@@ -62,6 +62,7 @@ from airflow_provider_kafka_spark.operators.deferral import ClusterManager, repo
 from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
+from airflow_provider_kafka_spark.operators.other_copies import left_to_copy
 from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
 from airflow_provider_kafka_spark.operators.sealed_plan import opened_plan, sealed_plan
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
@@ -411,6 +412,12 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             resolved = replace(resolved, missing=(*approved.missing, *resolved.missing))
             plan = replace(plan, missing=resolved.missing)
         self._check_size(plan)
+        # A plan says all that would be copied, and a clear knows what this task has copied itself.
+        others = None if self.plan_only or state.earlier else left_to_copy(attempt, plan, target, self.on_rerun)
+        if others is not None:
+            left, warning = others
+            resolved = replace(resolved, ranges=left, warnings=(*resolved.warnings, warning))
+            plan = plan_with(with_new_topics(target, new))
         if new:
             target = created(attempt, new, target, plan, plan_only=self.plan_only)
             plan = plan_with(target)

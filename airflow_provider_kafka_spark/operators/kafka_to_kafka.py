@@ -150,7 +150,8 @@ class KafkaToKafkaOperator(DeferrableOperator):
     :param on_empty: ``succeed``, or ``skip``: a run that has nothing to read is a skipped task, and so are those after
         it. (templated)
     :param on_rerun: what a clear after a success does, and a backfill that reprocesses: ``missing_only`` writes what
-        the target lacks of what this task instance delivered before; ``copy_again`` writes everything again; ``fail``.
+        the target lacks of what this task instance delivered before, and of what another DAG run has copied since this
+        one was due; ``copy_again`` writes everything again; ``fail``.
         A stream always continues from its checkpoint. (templated)
     :param use_delegation_token: the worker creates a delegation token for this run with the connection's login, and
         Spark logs in with the token only: it never gets the login. The token is renewed while the job runs and expired

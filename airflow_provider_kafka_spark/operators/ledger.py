@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.clients.committed_progress import delivered_by_progress
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.other_copies import FORM, form_of
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, coverage, picture
@@ -100,6 +101,7 @@ class TaskLedger:
             "filtered": evidence.transform.drops_records or evidence.transform.reject_when is not None,
             "target_topics": result["target_topics"],
             **_routes(evidence.transform),
+            FORM: form_of(evidence.transform),
             "target_ranges": written,
             **({"segments": result["segments"]} if "segments" in result else {}),
             **({"bytes_written": result["bytes_written"]} if _has_all_bytes(result) else {}),
@@ -153,6 +155,7 @@ class TaskLedger:
             "filtered": transform.drops_records or transform.reject_when is not None,
             "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
             **_routes(transform),
+            FORM: form_of(transform),
             "source_cluster_id": plan.source_cluster_id or "",
             "target_cluster_id": plan.target_cluster_id or "",
             "source_topic_ids": dict(plan.topic_ids),

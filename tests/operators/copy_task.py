@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ class CopyTask:
     dag: DAG | None = None
     assets: Sequence[Asset] = ()
     run_id: str = "manual__2026-11-20"
+    #: When the DAG run was due.
+    due: datetime | None = None
 
     def run(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:
         """The next try, as Airflow renders and executes it; a parameter that is None is not given. A replay has two
@@ -74,6 +77,7 @@ class CopyTask:
         tries = {"try_number": self.tries, "max_tries": 3 + self.clears}
         ti = Try(**tries, map_index=self.map_index, run_id=self.run_id)
         self.context = task_context(self.store, clear_number=self.clears, ti=ti, dag=self.dag, assets=self.assets)
+        self.context["dag_run"].run_after = self.due
         return self.operator.execute(self.context)  # type: ignore[no-any-return]
 
     def succeed(self, kind: type = Batch, **parameters: Any) -> dict[str, Any]:

@@ -296,6 +296,11 @@ It writes everything again, under a new `run_id`. The plan has a warning
   tests/operators/test_on_rerun.py::test_a_clear_may_be_refused_or_copy_again
 It fails with `AlreadyDeliveredError`
   tests/operators/test_on_rerun.py::test_a_clear_may_be_refused_or_copy_again
+the run leaves out what it finds in the target, by the headers of the other run
+  tests/operators/test_other_copies.py::test_only_what_is_left_is_copied
+  tests/operators/test_other_copies.py::test_what_the_target_does_not_prove_is_copied
+Where it cannot look, it fails with `AlreadyDeliveredError`
+  tests/operators/test_other_copies.py::test_what_cannot_be_left_out_is_refused_or_copied_again
 `delivered_before` of the result says how many records were there
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
   tests/jobs/test_batch.py::test_an_audit_by_time_finds_deliveries_of_a_topic_expression

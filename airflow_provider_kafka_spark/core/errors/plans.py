@@ -47,15 +47,18 @@ class PlanOutdatedError(PlanError):
 
 
 class AlreadyDeliveredError(PlanError):
-    """The task instance has succeeded before, and ``on_rerun="fail"`` permits no second copy. Nothing was started.
+    """The records were copied before, and ``on_rerun`` permits no second copy, or nothing tells which ones are there.
+    Nothing was started.
 
-    Pass ``on_rerun="missing_only"`` to write what the target lacks, or ``"copy_again"``.
+    Pass ``on_rerun="missing_only"`` to write what the target lacks, or ``"copy_again"``. If another run has copied all
+    of it while this one waited, mark the task as success.
     """
 
     code = "KS203"
     causes = listed(
         "A task that has succeeded was cleared.",
         "A backfill runs intervals again that are done.",
+        "Somebody has replayed the ranges while the run was queued.",
     )
     checks = listed("airflow kafka-spark coverage --help")
 

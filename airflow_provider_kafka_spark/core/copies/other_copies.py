@@ -1,0 +1,125 @@
+"""What other runs have copied to the same target since a run was due. No I/O.
+
+The ledger says where to look, and the target what is there: docs/explanation/run-protocol.md, "Runs that waited".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.ledger.entry import MAX_RANGES, Delivery, TaskRun, entries_in
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
+
+#: Of an entry, the form of its records.
+FORM = "form"
+#: What decides how a record looks in the target, and in which partition it is: not which records are copied.
+_DECIDE_FORM = "columns include_headers preserve_partition preserve_timestamps provenance schema_id_map".split()
+
+
+def form_of(transform: Transform) -> str:
+    """Identifies how records are changed: two copies with one form write the same for a record."""
+    values = asdict(transform)
+    text = json.dumps({name: values[name] for name in _DECIDE_FORM}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherCopy:
+    """What an entry of another DAG run says of the offsets of a plan.
+
+    :param by: its task.
+    :param run_id: in the provenance headers of its records.
+    :param ranges: the offsets of the plan.
+    :param written: where the target has them, among others.
+    """
+
+    by: TaskRun
+    run_id: str
+    ranges: OffsetRanges
+    written: OffsetRanges
+
+
+def other_copies(events: Iterable[Any], plan: ReplayPlan, transform: Transform, own: TaskRun) -> list[OtherCopy]:
+    """The entries of tasks of other DAG runs that have copied offsets of a plan to where it copies them.
+
+    What is not said counts as not copied: an id that brokers do not return, an entry of another version, of a run with
+    a filter, or of records of another form.
+
+    :param events: asset events of the ledger.
+    :param own: the task that has the plan.
+    """
+    if not plan.source_cluster_id or not plan.target_cluster_id or transform.reject_when is not None:
+        return []
+    routes = plan.target.routes(r.topic for r in plan.ranges)
+    found = []
+    for event in events:
+        by = TaskRun(event.source_dag_id or "", event.source_run_id or "", event.source_task_id or "")
+        if not by.task_id or (by.dag_id, by.run_id) == (own.dag_id, own.run_id):
+            continue
+        for entry in entries_in(event.extra):
+            delivery = Delivery.parse(entry, by)
+            if delivery is not None and isinstance(entry, Mapping) and entry.get(FORM) == form_of(transform):
+                found += [copy for topic in routes for copy in _copy(delivery, entry, plan, topic, routes[topic])]
+    return found
+
+
+def _copy(
+    delivery: Delivery, entry: Mapping[str, Any], plan: ReplayPlan, target: str, sources: Iterable[str]
+) -> Iterator[OtherCopy]:
+    """What an entry says of the source topics of one target."""
+    same_clusters = (plan.source_cluster_id, plan.target_cluster_id) == (
+        delivery.source_cluster_id,
+        delivery.target_cluster_id,
+    )
+    now = plan.target_ids.get(target)
+    if delivery.filtered or not same_clusters or not now or delivery.target_ids.get(target) != now:
+        return
+    topics = {
+        topic
+        for topic in sources
+        if plan.topic_ids.get(topic)
+        and delivery.topic_ids.get(topic) == plan.topic_ids[topic]
+        and delivery.topic_map.get(topic, target) == target
+    }
+    ranges = plan.ranges.intersect(r for r in delivery.ranges if r.topic in topics)
+    try:
+        written = OffsetRanges.parse(rows_in(entry.get("target_ranges", []), MAX_RANGES), merge_overlaps=True)
+    except KafkaSparkError:
+        return
+    written = OffsetRanges(r for r in written.without_empty() if r.topic == target)
+    if ranges and written:
+        yield OtherCopy(delivery.by, delivery.run_id, ranges, written)
+
+
+def ranges_of_offsets(found: Mapping[TopicPartition, Iterable[int]]) -> OffsetRanges:
+    """
+    >>> ranges_of_offsets({TopicPartition("a", 0): [2, 7, 1]}).format()
+    ['a:0:1:3', 'a:0:7:8']
+    """
+    return OffsetRanges(r for p, offsets in found.items() for r in _ranges_of(p, sorted(offsets)))
+
+
+def left_of(planned: OffsetRanges, there: OffsetRanges) -> OffsetRanges:
+    """What is to copy of planned ranges. A partition of which nothing is left stays, with an empty range.
+
+    >>> left_of(OffsetRanges.parse(["a:0:0:9", "a:1:4:6"]), OffsetRanges.parse(["a:0:1:3", "a:1:4:6"])).format()
+    ['a:0:0:1', 'a:0:3:9', 'a:1:4:4']
+    """
+    left = planned.subtract(there)
+    empty = {r.topic_partition: OffsetRange(r.topic, r.partition, r.from_offset, r.from_offset) for r in planned}
+    return OffsetRanges([*left, *(r for p, r in empty.items() if p not in left.topic_partitions)])
+
+
+def _ranges_of(p: TopicPartition, offsets: list[int]) -> Iterator[OffsetRange]:
+    for _, group in groupby(enumerate(offsets), key=lambda item: item[1] - item[0]):
+        numbers = [offset for _, offset in group]
+        yield OffsetRange(p.topic, p.partition, numbers[0], numbers[-1] + 1)
