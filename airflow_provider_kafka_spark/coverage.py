@@ -45,8 +45,8 @@ DESCRIPTION = (
 )
 EPILOG = (
     "Exit code, the worst of all pairs: 1 if something is missing or has failed, 2 for bad input, also if nothing is "
-    "recorded of the topic, 3 if Airflow or a broker does not answer, 4 if something is unfinished, unseen, was too "
-    "much to read or cannot be read, otherwise 0: all that was looked at is in the target."
+    "recorded of the topic, 3 if Airflow or a broker does not answer, 4 if something is unfinished, waiting, unseen, "
+    "was too much to read or cannot be read, otherwise 0: all that was looked at is in the target."
 )
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "topic": {"metavar": "TOPIC", "help": "of the source"},
@@ -108,7 +108,9 @@ def uncovered(
     What went to a target that was deleted and recreated no longer counts once an event names the new one.
 
     Events are of runs that delivered everything. A run that failed, runs or waits for its retry has none, though it may
-    have delivered a part: clear its task, which delivers the rest, or wait for it, before its window is replayed.
+    have delivered a part: clear its task, which delivers the rest, or wait for it, before its window is replayed. Nor
+    has a run that has not begun, such as one of a backfill in the queue: what it is going to copy is missing here. The
+    command ``coverage`` and the page read the tasks too, and say that it is waiting.
 
     The number of missing offsets is sent as the metric ``kafka_spark.offsets_missing``.
 
@@ -235,7 +237,9 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         names = {pair.target_topic for pair in pairs_of(recorded.deliveries, topic)[0]}
         target, target_ids = _targets_of_broker(options.target_conn_id, names - {""})
     choice = Choice(topic, source, target, options.target_topic, is_option=True)
-    pairs, outdated = pairs_of(recorded.deliveries, topic, topic_id=topic_id, target_ids=target_ids)
+    pairs, outdated = pairs_of(
+        recorded.deliveries, topic, topic_id=topic_id, target_ids=target_ids, waiting=recorded.waiting
+    )
     chosen = choice.of(pairs)
     if not chosen and window is None:
         raise choice.unknown((name for d in recorded.deliveries for name in d.topics), _when(since, until))

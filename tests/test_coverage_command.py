@@ -270,6 +270,22 @@ def test_a_task_that_was_cleared_goes_on(api: Api, capsys: pytest.CaptureFixture
     assert "> unfinished" in capsys.readouterr().out
 
 
+def test_what_a_backfill_in_the_queue_is_to_copy_waits(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a task that has not begun, nothing is read."""
+    hours = [f"backfill__2026-11-20T0{hour}:00:00+00:00" for hour in range(3)]
+    api.events = [event(i, f"orders:0:{i * 10}:{i * 10 + 10}") | {"source_run_id": hours[i]} for i in (0, 2)]
+    new = {"start_date": None, "try_number": 0, "dag_run_id": hours[1]}
+    api.tasks = [instance("copy", "queued", **new), instance("copy", "queued", **new, dag_id="another")]
+
+    assert coverage.main(["orders"]) == 4
+    printed = capsys.readouterr().out
+    assert "~ waiting" in printed
+    assert "20 covered, 10 waiting" in printed
+    assert f"Do not replay it before:\n  hourly / {hours[1]} / copy (queued)" in printed
+    assert "another" not in printed
+    assert not [path for path in api.asked if "state-store" in path]
+
+
 def test_a_copy_that_waits_longer_than_the_time_is_unfinished(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     """A deferred task is not updated while it waits."""
     api.events = [event(1, "orders:0:0:10")]

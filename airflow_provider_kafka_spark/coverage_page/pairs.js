@@ -299,7 +299,7 @@ export function rangesOf(pair, states) {
   );
 }
 
-const SCHEDULED = /^(?:scheduled|backfill)__(.+)$/;
+const SCHEDULED = /^(?:scheduled|backfill)__(\d{4}-\d\d-\d\dT.+(?:Z|[+-]\d\d:\d\d))$/;
 
 /** When a scheduled or backfill run was due, in milliseconds; null for others. */
 export function dueTime(dagRunId) {

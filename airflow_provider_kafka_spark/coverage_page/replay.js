@@ -59,7 +59,7 @@ async function readDags() {
   return { dags: items.filter((_, i) => may[i]), refused, note: note.filter(Boolean).join(" ") };
 }
 
-const replay = { pair: null, list: [], params: null };
+const replay = { pair: null, list: [], params: null, canStart: false };
 
 export async function openReplay(pair, list) {
   Object.assign(replay, { pair, list, params: null });
@@ -73,9 +73,9 @@ export async function openReplay(pair, list) {
   at("replay-dag").replaceChildren();
   for (const id of ["replay-how", "replay-dag-label", "replay-conf-label", "replay-plan-label"]) at(id).hidden = true;
   at("replay-plan").checked = true;
-  at("replay-start").disabled = true;
   say("");
   warn(pair);
+  mayPress(false);
   at("replay-dag-note").textContent = `Looking for DAGs with the tag ${TAG}…`;
   at("replay").showModal();
   try {
@@ -94,8 +94,16 @@ function warn({ waiting = [] }) {
   const more = waiting.length > MAX_NAMED ? `, and ${waiting.length - MAX_NAMED} more` : "";
   at("replay-warning").textContent =
     `Runs that have not begun may copy the same: ${named.join("; ")}${more}. ` +
-    "Wait for them, or cancel them, before you replay: what both copy is in the target twice.";
-  at("replay-warning").hidden = waiting.length === 0;
+    "Wait for them, or cancel them, before you replay: what both copy at the same time is in the target twice.";
+  at("replay-warning").hidden = at("replay-nevertheless-label").hidden = waiting.length === 0;
+  at("replay-nevertheless").checked = false;
+}
+
+/** Nothing is started of a DAG that takes no ranges, or while runs wait and nobody has confirmed that. */
+function mayPress(canStart) {
+  replay.canStart = canStart;
+  const isRefused = replay.pair.waiting?.length > 0 && !at("replay-nevertheless").checked;
+  at("replay-start").disabled = !canStart || isRefused;
 }
 
 function offer() {
@@ -110,7 +118,7 @@ async function chooseDag() {
   const { list } = replay;
   const dagId = at("replay-dag").value;
   const isChosen = () => replay.list === list && at("replay-dag").value === dagId;
-  at("replay-start").disabled = true;
+  mayPress(false);
   say("");
   let details;
   try {
@@ -125,7 +133,7 @@ async function chooseDag() {
   replay.params = params;
   at("replay-conf-label").hidden = found === null;
   at("replay-plan-label").hidden = found === null || !("plan_only" in params);
-  at("replay-start").disabled = found === null;
+  mayPress(found !== null);
   at("replay-dag-note").textContent = [
     found === null
       ? `${dagId} has the tag ${TAG}, but no param named offset_ranges, nor ranges of type array.`
@@ -158,7 +166,7 @@ async function start() {
     say(`The configuration must be JSON; ${error.message}`, true);
     return;
   }
-  at("replay-start").disabled = true;
+  mayPress(false);
   say("Starting…");
   try {
     const run = await request(`dags/${segmentPath(dagId)}/dagRuns`, { body: { logical_date: null, conf } });
@@ -167,7 +175,7 @@ async function start() {
     at("replay-cancel").textContent = "Close";
   } catch (error) {
     say(`Nothing was started. ${error.message}`, true);
-    at("replay-start").disabled = false;
+    mayPress(true);
   }
 }
 
@@ -178,5 +186,6 @@ at("replay").addEventListener("close", () => {
   if (dags?.dags.length === 0) dags = null;
 });
 at("replay-dag").addEventListener("change", chooseDag);
+at("replay-nevertheless").addEventListener("change", () => mayPress(replay.canStart));
 at("replay-plan").addEventListener("change", fillConf);
 at("replay-start").addEventListener("click", start);

@@ -1,4 +1,4 @@
-// The words for what is known of offsets: those of the command coverage, and "waiting", which only the page draws.
+// The words for what is known of offsets: those of the command coverage.
 
 /** In the order of the legend. */
 export const WORDS = {

@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.core.ledger.entry import (
     deliveries_of_event,
     is_by_api,
 )
+from airflow_provider_kafka_spark.core.ledger.waiting import WaitingTask
 from airflow_provider_kafka_spark.core.shown_text import one_line, shown
 
 #: Of the copying operators, by which their task instances are found.
@@ -58,12 +59,14 @@ class Recorded:
     :param skipped: entries that were not read: of another version, or malformed.
     :param not_by_a_task: events that no task has made, such as by Airflow's API. They say nothing.
     :param cut: what there was too much of, as text.
+    :param waiting: tasks that go on, and have stored nothing of a copy.
     """
 
     deliveries: list[Delivery] = field(default_factory=list)
     skipped: int = 0
     not_by_a_task: int = 0
     cut: list[str] = field(default_factory=list)
+    waiting: list[WaitingTask] = field(default_factory=list)
 
     def add_event(self, event: Mapping[str, Any]) -> None:
         """Add an asset event, as the API gives it. One without an extra is of a function that copied nothing."""
@@ -75,10 +78,15 @@ class Recorded:
         self.deliveries += found
         self.skipped += skipped
 
-    def add_task(self, by: TaskRun, rows: Iterable[Mapping[str, Any]], *, is_active: bool) -> None:
-        """Add what the state of a task instance has of its operators, as the API gives it."""
+    def add_task(self, by: TaskRun, rows: Iterable[Mapping[str, Any]], task: Mapping[str, Any]) -> None:
+        """Add what the state of a task instance has of its operators, as the API gives it.
+
+        :param task: as the API gives it.
+        """
+        is_active, has_entry = _is_active(task), False
         for row in rows:
             if str(row.get("key")).partition("/")[0] == STATE_KEY:
+                has_entry = True
                 found = Delivery.parse(row.get("value"), by, _time(row.get("updated_at")), is_active=is_active)
                 if found is not None:
                     self.deliveries.append(found)
@@ -86,6 +94,8 @@ class Recorded:
                 # An event can only add to what is there; a task that is not read may hide what is not.
                 self.skipped += 1
                 self.cut.append(f"what {one_line(str(by))} has stored is of another version or malformed")
+        if is_active and not has_entry:
+            self.waiting.append(WaitingTask(by, str(task.get("state") or "")))
 
 
 class LedgerApi:
@@ -171,9 +181,9 @@ class LedgerApi:
         unread = [by for by in tasks if {".", ".."} & {by.dag_id, by.run_id, by.task_id}]
         cut_tasks += [f"what {one_line(str(by))} left cannot be read" for by in unread]
         found = Recorded(cut=[*cut, *cut_tasks])
-        for by, is_active in tasks.items():
+        for by, task in tasks.items():
             if by not in unread:
-                found.add_task(by, self._rows(by), is_active=is_active)
+                found.add_task(by, () if _is_new(task) else self._rows(by), task)
         # A task may have ended since its events were read. Clocks may differ.
         if until is None or until > recent:
             events += self._events(max(since or recent, recent), until)[0]
@@ -191,18 +201,18 @@ class LedgerApi:
 
     def _tasks(
         self, since: datetime | None, until: datetime | None, functions: Iterable[tuple[str, str]]
-    ) -> tuple[dict[TaskRun, bool], list[str]]:
-        """Those that may have copied, and whether they go on.
+    ) -> tuple[dict[TaskRun, Mapping[str, Any]], list[str]]:
+        """Those that may have copied, or are going to, as the API gives them.
 
         :param functions: DAG and task of those that have events: an operator may be called by a function.
         """
-        found, cut = dict[TaskRun, bool](), list[str]()
+        found, cut = dict[TaskRun, Mapping[str, Any]](), list[str]()
 
         def search(dag: str, only: list[tuple[str, str]]) -> None:
             path = f"/api/v2/dags/{dag}/dagRuns/~/taskInstances"
             for query in _of_states(since, until):
                 tasks, cut_here = self._pages(path, "task_instances", [*query, *only], MAX_TASKS, "task instances")
-                found.update({_by(t, "dag_id", "dag_run_id", "task_id", "map_index"): is_active(t) for t in tasks})
+                found.update({_by(t, "dag_id", "dag_run_id", "task_id", "map_index"): t for t in tasks})
                 cut.extend(cut_here)
 
         search("~", [("operator", name) for name in OPERATORS])
@@ -294,8 +304,13 @@ def _of_states(since: datetime | None, until: datetime | None) -> Iterator[list[
     yield [*before, *after, *(("state", state) for state in _ENDED_BADLY)]
 
 
-def is_active(task: Mapping[str, Any]) -> bool:
+def _is_active(task: Mapping[str, Any]) -> bool:
     return (task.get("state") or "no_status") in _GOES_ON
+
+
+def _is_new(task: Mapping[str, Any]) -> bool:
+    """Whether it has not begun, and so has stored nothing: of a backfill there are thousands."""
+    return "start_date" in task and not task["start_date"] and (task.get("try_number") or 0) <= 1
 
 
 def _by(item: Mapping[str, Any], dag_id: str, run_id: str, task_id: str, map_index: str) -> TaskRun:

@@ -39,10 +39,14 @@ def _filled(value: Any) -> Any:
 _BODY = """
 const found = new m.Entries();
 for (const event of a.events) found.addEvent(event);
+const waiting = [];
 for (const { store, ...task } of a.tasks) {
-  found.addTask(task, Object.entries(store).map(([key, value]) => ({ key, value, updated_at: task.updated_at })));
+  const rows = Object.entries(store).map(([key, value]) => ({ key, value, updated_at: task.updated_at }));
+  const isActive = m.ACTIVE_STATES.includes(task.state ?? "no_status");
+  if (!found.addTask(task, rows) && isActive) waiting.push({ dagId: task.dag_id, dagRunId: task.dag_run_id });
 }
 const { pairs, outdated } = m.buildPairs(found.all, found.claims);
+for (const pair of pairs) m.markWaiting(pair, waiting);
 const nameOf = (p) => `${p.source}/${p.topic} -> ${p.target.server}/${p.target.topic}`;
 const line = (lane, s) =>
   [`${lane.partition}:${s.from}:${s.until}`, s.state, s.entries.map((e) => e.kafkaRun).sort().join(",")]
@@ -98,7 +102,6 @@ def test_thousands_of_ranges_are_read_from_their_short_form(engine: Engine) -> N
 def test_the_words_are_those_of_the_command(engine: Engine) -> None:
     words = engine.run("return m.WORDS")
 
-    assert words.pop("waiting").startswith("No run has copied them yet.")
     assert words == _CASES["words"]
 
 
@@ -164,45 +167,6 @@ def test_an_entry_with_too_many_ranges_is_named(engine: Engine) -> None:
     body = "const f = new m.Entries(); f.addEvent(a); return [f.all.length, f.skipped, f.refused]"
     none, skipped, ((refused),) = engine.run(body, endless)
     assert (none, skipped, refused["dagRunId"], refused["ranges"]) == (0, 1, "manual", 100_001)
-
-
-_WAITING = """
-const found = new m.Entries();
-for (const event of a.events) found.addEvent(event);
-const { pairs } = m.buildPairs(found.all);
-for (const pair of pairs) m.markWaiting(pair, a.waiting);
-return pairs.map((p) => [String(p.counts.waiting), p.waiting.length, p.lanes.flatMap((l) => l.segments.map((s) =>
-  `${s.from}:${s.until} ${s.state}`))]);
-"""
-
-
-@pytest.mark.parametrize(
-    ("runs", "states"),
-    [
-        pytest.param(["scheduled__2026-11-01T02:00:00+00:00"], "missing waiting unseen", id="between"),
-        pytest.param(["backfill__2026-11-01T01:00:00+00:00"], "waiting missing unseen", id="backfill"),
-        pytest.param(["scheduled__2026-11-01T09:00:00+00:00"], "missing missing waiting", id="after-the-last"),
-        pytest.param(["scheduled__2026-11-01T01:30:00+00:00"], "missing missing unseen", id="same-as-one-that-copied"),
-        pytest.param(["manual__2026-11-01T02:00:00+00:00"], "missing missing unseen", id="by-hand"),
-        pytest.param([], "missing missing unseen", id="none"),
-    ],
-)
-def test_what_runs_that_have_not_begun_may_copy_waits(engine: Engine, runs: list[str], states: str) -> None:
-    """They were due between the runs beside it."""
-    log = {"at": "2026-11-01T08:00:00+00:00", "source": ["orders:0:0:60"], "target": []}
-    hours = [("00:00", 0), ("01:30", 20), ("03:00", 40)]
-    events = [
-        _event(ledger(f"r{at}", [f"orders:0:{start}:{start + 10}"], log=log), dag_run_id=f"scheduled__2026-11-01T{at}Z")
-        for at, start in hours
-    ]
-    waiting = [{"dagId": "hourly_copy", "dagRunId": run, "taskId": "copy", "state": "queued"} for run in runs]
-    waiting.append({"dagId": "other", "dagRunId": "scheduled__2026-11-01T02:00:00Z", "taskId": "copy", "state": None})
-
-    ((count, known, segments),) = engine.run(_WAITING, {"events": events, "waiting": waiting})
-
-    found = [each.split()[1] for each in segments]
-    assert (found[1], found[3], found[5]) == tuple(states.split())
-    assert (int(count), known) == (10 * states.count("waiting"), len(runs))
 
 
 def test_what_is_shown_is_exported(engine: Engine) -> None:

@@ -9,7 +9,7 @@ from airflow_provider_kafka_spark.core.ledger.entry import TaskRun
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.core.offsets.compact_rows import compacted
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.state.ledger_api import Recorded, is_active
+from airflow_provider_kafka_spark.state.ledger_api import Recorded
 from tests.core.ledger.test_coverage_cases import CASES, as_text, look_of
 from tests.coverage_page.page_modules import page_modules
 from tests.coverage_page.test_page_modules import _BODY
@@ -34,8 +34,8 @@ def _said(case: dict[str, Any]) -> dict[str, Any]:
     for task in case["tasks"]:
         rows = [{"key": key, "value": value, "updated_at": task["updated_at"]} for key, value in task["store"].items()]
         by = TaskRun(task["dag_id"], task["dag_run_id"], task["task_id"], task["map_index"])
-        recorded.add_task(by, rows, is_active=is_active(task))
-    pairs, outdated = pairs_of(recorded.deliveries)
+        recorded.add_task(by, rows, task)
+    pairs, outdated = pairs_of(recorded.deliveries, waiting=recorded.waiting)
     return {
         "pairs": {str(pair): [as_text(s) for s in pair.stretches()] for pair in pairs},
         "logs": {str(p): {"source": look_of(p.source_log), "target": look_of(p.target_log)} for p in pairs},
@@ -47,8 +47,18 @@ def _said(case: dict[str, Any]) -> dict[str, Any]:
 
 def _case(drawn: random.Random) -> dict[str, Any]:
     times = [f"2026-11-20T{hour:02d}:00:00Z" for hour in range(24)]
+
+    def run() -> str:
+        return f"{drawn.choice(['scheduled', 'backfill', 'manual'])}__{drawn.choice(times)}"
+
     events = [
-        {**CASES["defaults"]["event"], "extra": _entry(drawn, "complete"), "timestamp": drawn.choice(times)}
+        {
+            **CASES["defaults"]["event"],
+            "extra": _entry(drawn, "complete"),
+            "timestamp": drawn.choice(times),
+            "source_run_id": run(),
+            "source_dag_id": drawn.choice(["hourly", "hourly", "daily"]),
+        }
         for _ in range(drawn.randint(0, 7))
     ]
     states = ["running", "failed", None, "up_for_retry", "upstream_failed", "success"]
@@ -57,7 +67,11 @@ def _case(drawn: random.Random) -> dict[str, Any]:
             **CASES["defaults"]["task"],
             "state": drawn.choice(states),
             "updated_at": drawn.choice(times),
-            "store": {"ledger": _entry(drawn, drawn.choice(["running", "partial", "complete"]))},
+            "dag_run_id": run(),
+            "dag_id": drawn.choice(["hourly", "daily"]),
+            "store": {}
+            if drawn.random() < 0.4
+            else {"ledger": _entry(drawn, drawn.choice(["running", "partial", "complete"]))},
         }
         for _ in range(drawn.randint(0, 4))
     ]

@@ -163,6 +163,10 @@ def test_runs_that_have_not_begun_are_drawn_and_named_before_a_replay(browser: C
         warning = _text(page, "#replay-warning")
         for run in ("backfill__2026-11-01T02:00:00Z (queued)", "manual__1 (deferred)"):
             assert f"hourly_copy.copy in {run}" in warning
+        page.wait_for("document.querySelector('#replay-conf-label').checkVisibility()")
+        assert page.evaluate("document.querySelector('#replay-start').disabled")
+        page.evaluate("document.querySelector('#replay-nevertheless').click()")
+        assert not page.evaluate("document.querySelector('#replay-start').disabled")
         page.evaluate("document.querySelector('#replay').close()")
         page.evaluate("document.querySelector('.chart').focus()")
         for _ in range(4):

@@ -32,6 +32,8 @@ class Coverage(str, enum.Enum):
     FAILED = "failed"
     #: It was no longer there when a run was to read it.
     LOST = "lost"
+    #: No run has copied it yet, and runs that have not begun lie between those beside it.
+    WAITING = "waiting"
     #: It is in the log, before or after all that entries name.
     UNSEEN = "unseen"
     #: No run was to deliver it.
@@ -46,6 +48,7 @@ LETTERS: Mapping[Coverage, str] = {
     Coverage.UNFINISHED: ">",
     Coverage.FAILED: "!",
     Coverage.LOST: "x",
+    Coverage.WAITING: "~",
     Coverage.UNSEEN: "?",
     Coverage.MISSING: ".",
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch, coverage, spans
 from airflow_provider_kafka_spark.core.ledger.entry import Delivery, Look
+from airflow_provider_kafka_spark.core.ledger.waiting import WaitingTask, with_waiting
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.shown_text import one_line
 from airflow_provider_kafka_spark.core.topics.broker_state import did_you_mean
@@ -33,6 +34,7 @@ class Pair:
     :param deliveries: what each entry says of this pair alone, in the order of their time.
     :param source_log: what the source's topic had at the last look; None if no entry says it.
     :param target_log: likewise of the target's topic.
+    :param waiting: tasks of its DAGs that have not begun.
     """
 
     source: str
@@ -45,6 +47,7 @@ class Pair:
     deliveries: list[Delivery] = field(default_factory=list)
     source_log: Look | None = None
     target_log: Look | None = None
+    waiting: list[WaitingTask] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{self.source}/{self.topic} -> {self.target}/{self.target_topic}"
@@ -56,12 +59,13 @@ class Pair:
             log has before and after them, which is unseen.
         """
         if window is not None:
-            return coverage(self.deliveries, window)
+            return with_waiting(coverage(self.deliveries, window), self.waiting)
         named = spans(self.deliveries)
         log = () if self.source_log is None else self.source_log.ranges
         ends = {r.topic_partition: r for r in named}
         unseen = [Stretch(part, Coverage.UNSEEN) for r in log for part in _around(r, ends.get(r.topic_partition))]
-        return sorted([*coverage(self.deliveries, named), *unseen], key=lambda s: s.offsets)
+        known = sorted([*coverage(self.deliveries, named), *unseen], key=lambda s: s.offsets)
+        return with_waiting(known, self.waiting)
 
 
 def pairs_of(
@@ -70,6 +74,7 @@ def pairs_of(
     *,
     topic_id: str | None = None,
     target_ids: Mapping[Place, str | None] | None = None,
+    waiting: Iterable[WaitingTask] = (),
 ) -> tuple[list[Pair], int]:
     """All pairs, sorted by name; and of how many entries something does not count any more, since a topic was deleted.
 
@@ -78,9 +83,14 @@ def pairs_of(
     :param topic_id: of this topic as it is now; None for that of the latest entry.
     :param target_ids: of topics of targets as they are now; one without has that of the latest entry. None as an id is
         of a topic that does not exist.
+    :param waiting: tasks that have not begun, of any DAG.
     """
     ledger = _Ledger(deliveries, topic_id, target_ids or {})
     outdated = sum(ledger.add(delivery, topic) for delivery in ledger.entries)
+    tasks = list(waiting)
+    for pair in ledger.pairs.values() if tasks else ():
+        dags = {delivery.by.dag_id for delivery in pair.deliveries}
+        pair.waiting = [task for task in tasks if task.by.dag_id in dags]
     return sorted(ledger.pairs.values(), key=str), outdated
 
 

@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 _MOST, _MOST_RUNS = 20, 3
 #: What somebody has to act on, and what is not over; of each pair the first one that it has is its state.
 TO_DO = (Coverage.MISSING, Coverage.FAILED)
-NOT_OVER = (Coverage.UNFINISHED, Coverage.UNSEEN)
+NOT_OVER = (Coverage.UNFINISHED, Coverage.WAITING, Coverage.UNSEEN)
 
 
 def report_of_pair(pair: Pair, stretches: Sequence[Stretch]) -> dict[str, Any]:
@@ -37,6 +37,7 @@ def report_of_pair(pair: Pair, stretches: Sequence[Stretch]) -> dict[str, Any]:
         **stretches_of(stretches, pair.deliveries),
         "missing": KnownTopics({pair.topic: pair.topic_id}).dicts(uncovered(stretches)),
         "filtered": [r.to_dict() for r in filtered.merge()],
+        "waiting": [{**_who(task.by), "state": task.state or None} for task in pair.waiting],
     }
 
 
@@ -89,6 +90,10 @@ def _lines_of(topic: str, pair: Mapping[str, Any]) -> list[str]:
     if pair["failed"]:
         lines.append("Runs that failed were to copy these; clear the task, which copies the rest:")
         lines += [f"  {_offsets(s)} by {_runs(pair, s)}" for s in pair["failed"][:_MOST]] + _more(pair["failed"])
+    if pair["waiting"]:
+        lines.append("These have not begun, and may copy what is waiting, missing or unseen. Do not replay it before:")
+        lines += [f"  {_task(t)} ({t['state'] or 'not scheduled yet'})" for t in pair["waiting"][:_MOST]]
+        lines += _more(pair["waiting"])
     if pair["filtered"]:
         size = sum(OffsetRange.parse(r).size for r in pair["filtered"])
         lines.append(f"Of {size:,} covered offsets, all runs had a filter, and may have left records out on purpose.")
@@ -108,10 +113,11 @@ def _offsets(stretch: Mapping[str, Any]) -> str:
 
 
 def _runs(pair: Mapping[str, Any], stretch: Mapping[str, Any]) -> str:
-    entries = (pair["ledger"][place] for place in stretch["by"][:_MOST_RUNS])
-    return "; ".join(
-        one_line(str(TaskRun(e["dag_id"], e["dag_run_id"], e["task_id"], e["map_index"]))) for e in entries
-    )
+    return "; ".join(_task(pair["ledger"][place]) for place in stretch["by"][:_MOST_RUNS])
+
+
+def _task(of: Mapping[str, Any]) -> str:
+    return one_line(str(TaskRun(of["dag_id"], of["dag_run_id"], of["task_id"], of["map_index"])))
 
 
 def _log(look: Look | None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch
 from airflow_provider_kafka_spark.core.ledger.entry import Look, TaskRun
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
-from airflow_provider_kafka_spark.state.ledger_api import Recorded, is_active
+from airflow_provider_kafka_spark.state.ledger_api import Recorded
 
 CASES = json.loads(Path(__file__).with_name("coverage_cases.json").read_text(encoding="utf-8"))
 
@@ -51,9 +51,9 @@ def test_what_entries_say_of_each_offset(case: dict[str, Any]) -> None:
     for task in tasks:
         rows = [{"key": key, "value": value, "updated_at": task["updated_at"]} for key, value in task["store"].items()]
         by = TaskRun(task["dag_id"], task["dag_run_id"], task["task_id"], task["map_index"])
-        recorded.add_task(by, rows, is_active=is_active(task))
+        recorded.add_task(by, rows, task)
 
-    pairs, outdated = pairs_of(recorded.deliveries)
+    pairs, outdated = pairs_of(recorded.deliveries, waiting=recorded.waiting)
 
     assert {str(pair): [as_text(s) for s in pair.stretches()] for pair in pairs} == case["pairs"]
     assert (recorded.skipped, recorded.not_by_a_task, outdated) == tuple(
