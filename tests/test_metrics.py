@@ -164,3 +164,39 @@ def test_each_metric_is_documented_as_it_is() -> None:
     asked = {name for query in queries for name in re.findall(r"airflow_kafka_spark_\w+", query)}
     assert asked == {f"airflow_{name.replace('.', '_')}" for name in METRICS}
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    _check_kind(dashboard)
+
+
+#: Of Grafana's published kind "dashboard" (schemaVersion 39, also as jsonschema/dashboard.jsonschema.json of its
+#: foundation SDK): what must be there, and the keys that ours has; the kind takes no others.
+_KIND: dict[str, tuple[set[str], set[str]]] = {
+    "dashboard": (
+        {"annotations", "schemaVersion", "templating"},
+        {"title", "uid", "version", "editable", "refresh", "time", "tags", "panels"},
+    ),
+    "panel": ({"type"}, {"id", "title", "description", "datasource", "gridPos", "fieldConfig", "targets", "options"}),
+    "gridPos": ({"h", "w", "x", "y"}, set()),
+    "fieldConfig": ({"defaults", "overrides"}, set()),
+    "target": ({"refId", "expr"}, {"legendFormat", "instant", "datasource"}),
+    "variable": ({"name", "type"}, {"query", "datasource", "multi", "includeAll", "allValue"}),
+}
+
+
+def _check_kind(dashboard: dict[str, Any]) -> None:
+    panels = dashboard["panels"]
+    parts = [("dashboard", dashboard), *(("panel", panel) for panel in panels)]
+    parts += [(name, panel[name]) for panel in panels for name in ("gridPos", "fieldConfig")]
+    parts += [("target", target) for panel in panels for target in panel["targets"]]
+    parts += [("variable", variable) for variable in dashboard["templating"]["list"]]
+    for kind, part in parts:
+        required, others = _KIND[kind]
+        assert required <= part.keys() <= required | others, (kind, part)
+    # Each panel has a place of its own in the grid, which is 24 wide.
+    cells = [
+        (at["x"] + x, at["y"] + y)
+        for at in (panel["gridPos"] for panel in panels)
+        for x in range(at["w"])
+        for y in range(at["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
