@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import re
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from airflow.sdk import Asset, BaseHook
 
-from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, coverage
-from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY, Delivery, TaskRun
-from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
-from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.ledger.coverage import coverage
+from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY, Delivery
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
-from airflow_provider_kafka_spark.state.ledger_api import Recorded
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from tests.airflow_fakes import TaskStateStore
 from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, large
@@ -188,94 +182,3 @@ def test_markers_between_announced_ranges_are_not_missing(scene: Scene) -> None:
     scene.run(Replay, offset_ranges=[f"{scene.source}:0:0:2"], **by_row)
     assert re.fullmatch("[0-9a-f]{16}", scene.entry["target_expr"])
     assert not any("target_expr" in entry for entry in entries)
-
-
-@dataclass
-class _History:
-    """Drawn runs of a replay to two targets, what each has left, and what a plain read finds.
-
-    :ivar recorded: as Airflow's API has it.
-    :ivar events: of the runs that succeeded, as a DAG has them.
-    """
-
-    scene: Scene
-    targets: list[str]
-    recorded: Recorded = field(default_factory=Recorded)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    drawn: random.Random = field(default_factory=lambda: random.Random(40))
-    ends: dict[int, int] = field(default_factory=dict)
-
-    def act(self, number: int) -> None:
-        """A run that succeeds; that fails, and is repeated or not; or one to a target that was recreated."""
-        target, by = self.drawn.choice(self.targets), TaskRun("dag", f"run-{number}", "task")
-        kind = self.drawn.choice(["copy", "copy", "copy", "fail", "fail and retry", "recreate"])
-        if kind == "recreate":
-            self.scene.recreate(target, 1)
-        self.scene.store, self.scene.run_id = TaskStateStore(), by.run_id
-        given = {"offset_ranges": self._ranges(), "target_topic": target, "merge_overlaps": True}
-        if kind.startswith("fail"):
-            self.scene.die_at("_collect", Replay, lambda: self.scene.run(Replay, **given))
-        if kind == "fail":
-            rows = [{"key": STATE_KEY, "value": self.scene.left, "updated_at": self._now(number)}]
-            self.recorded.add_task(by, rows, is_active=False)
-            return
-        self.scene.run(Replay, **given)
-        self.events.append(self.scene.entry)
-        made = {"extra": self.scene.entry, "source_task_id": "task", "source_run_id": by.run_id}
-        self.recorded.add_event({**made, "source_dag_id": "dag", "timestamp": self._now(number)})
-
-    def found(self, target: str) -> Counter[tuple[int, int]]:
-        """How often the target has the record of each partition and offset of the source."""
-        headers = (dict(record.headers)[PROVENANCE_HEADER] for record in self.scene.kafka.consume(target))
-        places = (Provenance.parse(value or b"").place for value in headers)
-        return Counter((place.partition, place.offset) for place in places)
-
-    def _ranges(self) -> list[str]:
-        ranges = []
-        for partition, end in self.ends.items():
-            start = self.drawn.randrange(end)
-            ranges.append(f"{self.scene.source}:{partition}:{start}:{min(end, start + self.drawn.randint(3, 15))}")
-        return ranges
-
-    def _now(self, number: int) -> str:
-        return f"2026-11-20T10:00:{number:02d}Z"
-
-
-def test_what_the_ledger_says_is_what_a_plain_read_finds(scene: Scene) -> None:
-    """Of every offset and both targets, after a drawn history; a model of longer ones is in ``test_ledger_pairs``."""
-    scene.kafka.create_topic(other := f"{scene.target}-2", 1)
-    for _ in range(5):
-        records = [Record(None, b"v", partition=p) for p in (0, 1) for _ in range(4)]
-        scene.kafka.produce_transaction(scene.source, records)
-    history = _History(scene, [scene.target, other])
-    history.ends = {p: end for p, (_, end) in scene.kafka.offsets(scene.source).items()}
-    has_record = {(r.partition, r.offset) for r in scene.kafka.consume(scene.source)}
-    for number in range(12):
-        history.act(number)
-
-    pairs, _ = pairs_of(history.recorded.deliveries, scene.source)
-
-    assert {pair.target_topic for pair in pairs} == set(history.targets)
-    seen: Counter[Coverage] = Counter()
-    for pair in pairs:
-        counts = history.found(pair.target_topic)
-        for s in pair.stretches():
-            places = [(s.offsets.partition, o) for o in range(s.offsets.from_offset, s.offsets.until_offset)]
-            found = {counts[place] for place in places if place in has_record}
-            expected = {
-                Coverage.COVERED: found <= {1},
-                Coverage.DUPLICATED: min(found, default=2) > 1,
-                Coverage.EMPTY: not found,
-                Coverage.MISSING: found <= {0},
-                Coverage.UNSEEN: found <= {0},
-                # It is not known what of them was delivered.
-                Coverage.FAILED: found <= {0, 1},
-            }
-            assert expected[s.coverage], (pair.target_topic, s.offsets, s.coverage, found)
-            seen[s.coverage] += s.offsets.size
-        assert sum(s.offsets.size for s in pair.stretches()) == sum(history.ends.values())
-        whole = [f"{scene.source}:{p}:0:{end}" for p, end in history.ends.items()]
-        gaps = uncovered(history.events, scene.source, target_topic=pair.target_topic, window=whole)
-        missing = {(r["partition"], o) for r in gaps for o in range(r["from_offset"], r["until_offset"])}
-        assert all(counts[place] for place in has_record - missing)
-    assert seen.keys() >= {Coverage.COVERED, Coverage.DUPLICATED, Coverage.MISSING}
