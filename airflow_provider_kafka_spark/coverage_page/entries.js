@@ -75,12 +75,22 @@ function ranges(value) {
 
 /** When a worker looked at logs, and of each partition all offsets, also of empty ones: of source and target. */
 function looks(log) {
-  if (log === undefined || log === null) return { sourceLog: null, targetLog: null };
+  if (log === undefined || log === null) return { sourceLog: null, targetLog: null, lags: [] };
   check(isObject(log) && isText(log.at) && TIME.test(log.at));
   const at = Date.parse(log.at);
   check(!Number.isNaN(at));
   const [sourceLog, targetLog] = [log.source, log.target].map((list) => ({ at, ranges: parseRanges(list) }));
-  return { sourceLog, targetLog };
+  return { sourceLog, targetLog, lags: lags(log.groups ?? [], at, "groups" in log) };
+}
+
+/** How far behind consumer groups were. */
+function lags(value, at, isGiven) {
+  check(Array.isArray(value) && value.length <= MAX_RANGES && (!isGiven || value !== null));
+  return value.map((row) => {
+    check(isObject(row) && ["source", "target"].includes(row.side));
+    check(Number.isInteger(row.behind) && row.behind >= 0 && row.behind < 2 ** 63);
+    return { groupId: text(row, "group_id"), topic: text(row, "topic"), side: row.side, behind: row.behind, at };
+  });
 }
 
 function integer(value) {

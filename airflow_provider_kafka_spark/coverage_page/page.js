@@ -257,13 +257,17 @@ function drawPair(pair) {
 }
 
 /** What the logs had at the last look of a worker: the page itself asks no broker. */
-function logText({ sourceLog, targetLog }) {
+function logText({ sourceLog, targetLog, lags }) {
   const said = (name, log) => {
     const look = lookOf(log);
     if (look === null) return `no run has looked at the ${name}'s log`;
     return `the ${name}'s log had ${count(look.offsets, "offset")} in ${count(look.partitions, "partition")} at ${formatTime(look.at)}`;
   };
-  const text = `${said("source", sourceLog)} · ${said("target", targetLog)}`;
+  const behind = lags.map(
+    ({ groupId, side, behind: offsets, at }) =>
+      ` · group ${groupId} was ${count(offsets, "offset")} behind on the ${side} at ${formatTime(at)}`,
+  );
+  const text = `${said("source", sourceLog)} · ${said("target", targetLog)}${behind.join("")}`;
   return text[0].toUpperCase() + text.slice(1);
 }
 

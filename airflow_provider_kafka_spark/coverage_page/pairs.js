@@ -48,6 +48,7 @@ class Ledger {
     this.families = this.#knownTargets();
     this.sourceLogs = this.#latestLooks((e) => [e.sourceLog, this.sourceOf(e), e.topicIds, this.topicIds]);
     this.targetLogs = this.#latestLooks((e) => [e.targetLog, this.targetOf(e), e.targetIds, this.targetIds]);
+    this.lags = this.#latestLags();
   }
 
   /** Connections may name different servers of one cluster: its id says so, where it is known. */
@@ -99,6 +100,24 @@ class Ledger {
     return latest;
   }
 
+  /** Of each topic the last known lag of each group, sorted. */
+  #latestLags() {
+    const latest = new Map();
+    for (const entry of this.entries) {
+      for (const lag of entry.lags) {
+        const place = key(lag.side, lag.side === "target" ? this.targetOf(entry) : this.sourceOf(entry), lag.topic);
+        const groups = latest.get(place) ?? new Map();
+        if (!(groups.get(lag.groupId)?.at > lag.at)) groups.set(lag.groupId, lag);
+        latest.set(place, groups);
+      }
+    }
+    return latest;
+  }
+
+  lagsOf(...place) {
+    return [...(this.lags.get(key(...place))?.values() ?? [])].sort((a, b) => compare(a.groupId, b.groupId));
+  }
+
   targetsOf(entry, topic) {
     if (entry.topicMap.has(topic)) return [entry.topicMap.get(topic)];
     const targets = entry.targetExpression ? [...this.families.get(this.#family(entry, topic))] : entry.targetTopics;
@@ -142,7 +161,8 @@ class Ledger {
       // The servers are as the earliest entry names them.
       const sides = { source: "", topic, target: { server: "", topic: name } };
       const logs = { sourceLog: this.sourceLogs.get(key(source, topic)), targetLog: this.targetLogs.get(key(target, name)) };
-      this.pairs.set(place, { ...sides, intervals: new Map(), claims: [], ...logs });
+      const lags = [...this.lagsOf("source", source, topic), ...this.lagsOf("target", target, name)];
+      this.pairs.set(place, { ...sides, intervals: new Map(), claims: [], ...logs, lags });
     }
     return this.pairs.get(place);
   }

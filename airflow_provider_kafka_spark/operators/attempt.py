@@ -15,7 +15,8 @@ from airflow_provider_kafka_spark.clients.transaction_check import check_transac
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError
-from airflow_provider_kafka_spark.core.ledger.log_look import holes_after
+from airflow_provider_kafka_spark.core.ledger.entry import GroupLag
+from airflow_provider_kafka_spark.core.ledger.log_look import holes_after, lags_of
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.records.kept_timestamps import check_times, check_timestamp_type, checks_times
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
@@ -110,25 +111,38 @@ class Attempt:
             there = next((name for name, topic in target.topics.items() if topic.topic_id is not None), None)
             check_transactions(self.sink, int(timeout), there)
 
-    def check_pace(self, pace: Pace | None, target: ClusterState) -> None:
+    def check_pace(self, pace: Pace | None, target: ClusterState) -> tuple[GroupLag, ...]:
         """Check that the group of ``pause_while_lag`` consumes the target.
 
         :param target: from :meth:`target_state`.
+        :return: how far behind it is, as far as the target's topics are known.
         :raises OptionError: if it does not.
         """
         if pace is None or pace.pause is None:
-            return
+            return ()
         dead, group = self.parameters.dead_letter_topic, ConsumerGroup(self.sink, pace.pause.group_id)
         names = [name for name in self.parameters.known_targets if name != dead]
         there = [
             TopicPartition(name, p) for name in names if name in target.topics for p in target.topic(name).partitions
         ]
-        if not (group.committed(there) if names else group.exists()):
+        committed = group.committed(there)
+        if not (committed if names else group.exists()):
             raise OptionError(
                 f"pause_while_lag must name a consumer group that has committed offsets of "
                 f"{', '.join(names[:5]) or 'the target'} (connection {self.sink.conn_id!r}); {group.group_id!r} has "
                 "not. Correct the name, or start its consumers first."
             )
+        return lags_of(group.group_id, committed, target, of_target=True)
+
+    def lag_of_source(self, group_id: str | None, source: ClusterState) -> tuple[GroupLag, ...]:
+        """How far behind the group of ``commit_group_id`` is.
+
+        :param source: at planning time.
+        """
+        if group_id is None:
+            return ()
+        committed = ConsumerGroup(self.source, group_id).committed([p for p, _ in source.all_partitions()])
+        return lags_of(group_id, committed, source, of_target=False)
 
     def check_timestamps(self, target: ClusterState, plan: ReplayPlan) -> None:
         """Check that each target keeps its records' timestamps; the job checks the topics of ``target_topic_expr``.

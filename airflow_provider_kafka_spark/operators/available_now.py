@@ -272,7 +272,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         self._log_plan(parameters, plan, stream_plan, checkpoint)
         self._log_pace(plan)
         self._path(parameters, parameters.transform(), target, plan)
-        attempt.check_pace(self._pace(), target)
+        lags = attempt.check_pace(self._pace(), target)
+        lags += attempt.lag_of_source(parameters.records["commit_group_id"], cluster)
         attempt.check_timestamps(target, plan)
         stream = stream_request(
             folder,
@@ -289,7 +290,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             # The records of the batch have the id of the stream that began it.
             batch, manifest = checkpoint.uncommitted, checkpoint.manifest or manifest
         planned = self._planned_copy(attempt, stream_plan, plan, stream, manifest.stream_id, batch)
-        return stream_plan, replace(planned, look=LogLook.of(cluster, target, rules, OffsetRanges()))
+        return stream_plan, replace(planned, look=LogLook.of(cluster, target, rules, OffsetRanges(), lags))
 
     def _planned_copy(
         self,

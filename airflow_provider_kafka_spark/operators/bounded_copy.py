@@ -345,7 +345,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
         self._log_pace(plan)
         path = self._path(attempt.parameters, transform, target, plan)
-        attempt.check_pace(self._pace(), target)
+        lags = attempt.check_pace(self._pace(), target)
         looks_beside = self._has_given_ranges and not self.plan_only
         empty = attempt.empty_after(plan, source, rules) if looks_beside else OffsetRanges()
         is_rerun = state.earlier is not None and state.plan is None
@@ -374,7 +374,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             client_id=self._client_id(attempt.context),
             title=self._title(attempt.context),
             audit_from=_audit_from(target, state, plan),
-            look=LogLook.of(source, target, rules, empty),
+            look=LogLook.of(source, target, rules, empty, lags),
         )
 
     def _resolved_plan(

@@ -55,7 +55,7 @@ def left_to_copy(
         return None
     if on_rerun == FAIL:
         raise _refused(copies, "on_rerun='fail' permits no second copy")
-    if not transform.has_provenance_headers:
+    if not transform.provenance.in_headers:
         raise _refused(copies, "without provenance='headers' nothing tells which records are in the target")
     if compacted := [name for name in plan.target_topics if "compact" in target.topic(name).config.get(_POLICY, "")]:
         raise _refused(copies, f"{shortened(compacted)} is compacted, so nothing tells which records were in it")

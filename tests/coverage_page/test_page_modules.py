@@ -51,12 +51,14 @@ const nameOf = (p) => `${p.source}/${p.topic} -> ${p.target.server}/${p.target.t
 const line = (lane, s) =>
   [`${lane.partition}:${s.from}:${s.until}`, s.state, s.entries.map((e) => e.kafkaRun).sort().join(",")]
     .filter(Boolean).join(" ");
-const look = (log) =>
-  log ? [new Date(log.at).toISOString().replace(".000Z", "+00:00"), log.ranges.map(m.formatRange)] : null;
+const time = (at) => new Date(at).toISOString().replace(".000Z", "+00:00");
+const look = (log) => (log ? [time(log.at), log.ranges.map(m.formatRange)] : null);
+const lags = (p) =>
+  p.lags.length > 0 ? { lags: p.lags.map(({ groupId, behind, at }) => `${groupId} ${behind} ${time(at)}`) } : {};
 const of = (value) => Object.fromEntries(pairs.map((p) => [nameOf(p), value(p)]));
 return {
   pairs: of((p) => p.lanes.flatMap((lane) => lane.segments.map((s) => line(lane, s)))),
-  logs: of((p) => ({ source: look(p.sourceLog), target: look(p.targetLog) })),
+  logs: of((p) => ({ source: look(p.sourceLog), target: look(p.targetLog), ...lags(p) })),
   skipped: found.skipped, not_by_a_task: found.notByTask, outdated,
 };
 """

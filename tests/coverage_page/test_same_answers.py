@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.core.offsets.compact_rows import compacted
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.state.ledger_api import Recorded
-from tests.core.ledger.test_coverage_cases import CASES, as_text, look_of
+from tests.core.ledger.test_coverage_cases import CASES, as_text, logs_of
 from tests.coverage_page.page_modules import page_modules
 from tests.coverage_page.test_page_modules import _BODY
 from tests.required_tools import needs_chromium
@@ -38,7 +38,7 @@ def _said(case: dict[str, Any]) -> dict[str, Any]:
     pairs, outdated = pairs_of(recorded.deliveries, waiting=recorded.waiting)
     return {
         "pairs": {str(pair): [as_text(s) for s in pair.stretches()] for pair in pairs},
-        "logs": {str(p): {"source": look_of(p.source_log), "target": look_of(p.target_log)} for p in pairs},
+        "logs": {str(pair): logs_of(pair) for pair in pairs},
         "skipped": recorded.skipped,
         "not_by_a_task": recorded.not_by_a_task,
         "outdated": outdated,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.ledger.entry import MAX_RANGES, Delivery, TaskRun, entries_in
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
 #: Of an entry, the form of its records.
@@ -27,7 +28,7 @@ _DECIDE_FORM = "columns include_headers preserve_partition preserve_timestamps p
 
 def form_of(transform: Transform) -> str:
     """Identifies how records are changed: two copies with one form write the same for a record."""
-    values = asdict(transform)
+    values = encode(transform)
     text = json.dumps({name: values[name] for name in _DECIDE_FORM}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

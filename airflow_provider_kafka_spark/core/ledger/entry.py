@@ -59,6 +59,20 @@ class TaskRun:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupLag:
+    """How far behind a consumer group was.
+
+    :param of_target: the topic is one of the target.
+    :param behind: in offsets, of the partitions of which it has commits.
+    """
+
+    group_id: str
+    topic: str
+    of_target: bool
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What logs had when a worker looked: of each partition all offsets, from the first to the end.
 
@@ -93,6 +107,7 @@ class Delivery:
     :param topic_map: the only target of a source topic, where each has one of its own.
     :param source_log: all that the source's topics had when it looked, if it says so.
     :param target_log: likewise the target's topics.
+    :param lags: of groups, at the time of the looks.
     :param filtered: records may have been left out on purpose.
     :param is_active: the task runs, or is going to.
     :param at: when the entry was made.
@@ -116,6 +131,7 @@ class Delivery:
     topic_map: Mapping[str, str] = field(default_factory=dict)
     source_log: Look | None = None
     target_log: Look | None = None
+    lags: tuple[GroupLag, ...] = ()
     filtered: bool = False
     is_active: bool = True
     by: TaskRun = field(default_factory=TaskRun)
@@ -153,6 +169,7 @@ class Delivery:
                 topic_map=_names(entry, "topic_map"),
                 source_log=source_log,
                 target_log=target_log,
+                lags=_lags(entry.get("log")),
                 filtered=_checked(entry.get("filtered", False), bool),
                 is_active=is_active,
                 by=by or TaskRun(),
@@ -240,6 +257,21 @@ def _looks(value: object) -> tuple[Look | None, Look | None]:
     if at.tzinfo is None:
         raise ValueError("a time without its zone")
     return Look(at, _ranges(log, "source")), Look(at, _ranges(log, "target"))
+
+
+def _lags(log: object) -> tuple[GroupLag, ...]:
+    given = log.get("groups", []) if isinstance(log, Mapping) else []
+    rows = [_checked(row, dict) for row in _checked(given, list)]
+    if len(rows) > MAX_RANGES:
+        raise ValueError(f"{len(rows)} groups")
+    found = []
+    for row in rows:
+        side, behind = _text(row, "side", required=True), row["behind"]
+        if side not in ("source", "target") or type(behind) is not int or not 0 <= behind < 2**63:
+            raise ValueError(f"{side} {behind}")
+        names = _text(row, "group_id", required=True), _text(row, "topic", required=True)
+        found.append(GroupLag(*names, side == "target", behind))
+    return tuple(found)
 
 
 def _text(entry: Mapping[str, Any], name: str, *, required: bool = False) -> str:

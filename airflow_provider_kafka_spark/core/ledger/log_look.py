@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_provider_kafka_spark.core.ledger.entry import GroupLag
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+
+_SIDES = ("source", "target")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +23,26 @@ class LogLook:
     :param source: of each partition all offsets that a copy could read, from the first to the end.
     :param target: likewise all that it has, as far as the topics are known before the job.
     :param empty: offsets of the source after a planned range that have no record.
+    :param lags: of the groups of ``pause_while_lag`` and ``commit_group_id``.
     """
 
     at_ms: int
     source: OffsetRanges
     target: OffsetRanges
     empty: OffsetRanges = field(default_factory=OffsetRanges)
+    lags: tuple[GroupLag, ...] = ()
 
     @classmethod
-    def of(cls, source: ClusterState, target: ClusterState, rules: ReadRules, empty: OffsetRanges) -> LogLook:
+    def of(
+        cls,
+        source: ClusterState,
+        target: ClusterState,
+        rules: ReadRules,
+        empty: OffsetRanges,
+        lags: tuple[GroupLag, ...] = (),
+    ) -> LogLook:
         ends = {p: rules.end_of(state) for p, state in source.all_partitions()}
-        return cls(source.now_ms, _whole(source, ends), _whole(target, {}), empty)
+        return cls(source.now_ms, _whole(source, ends), _whole(target, {}), empty, lags)
 
     def to_entry(self, written: OffsetRanges) -> dict[str, Any]:
         """The keys of a ledger's entry.
@@ -44,8 +56,28 @@ class LogLook:
                 r.topic, r.partition, known.from_offset, max(known.until_offset, r.until_offset)
             )
         at = datetime.fromtimestamp(self.at_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
-        log = {"at": at, "source": self.source.format(), "target": OffsetRanges(ends.values()).format()}
+        log: dict[str, Any] = {
+            "at": at,
+            "source": self.source.format(),
+            "target": OffsetRanges(ends.values()).format(),
+        }
+        if self.lags:
+            log["groups"] = [
+                {"group_id": g.group_id, "topic": g.topic, "side": _SIDES[g.of_target], "behind": g.behind}
+                for g in self.lags
+            ]
         return {"log": log, **({"empty_ranges": self.empty.format()} if self.empty else {})}
+
+
+def lags_of(
+    group_id: str, committed: Mapping[TopicPartition, int], cluster: ClusterState, *, of_target: bool
+) -> tuple[GroupLag, ...]:
+    """How far a group is behind the ends of the topics of which it has commits."""
+    behind: dict[str, int] = {}
+    for p, at in sorted(committed.items()):
+        state = cluster.partition(p)
+        behind[p.topic] = behind.get(p.topic, 0) + max(0, state.high_watermark - max(at, state.log_start))
+    return tuple(GroupLag(group_id, topic, of_target, count) for topic, count in behind.items())
 
 
 def holes_after(ranges: OffsetRanges, ends: Mapping[TopicPartition, int], most: int) -> OffsetRanges:

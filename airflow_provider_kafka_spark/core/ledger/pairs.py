@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch, coverage, spans
-from airflow_provider_kafka_spark.core.ledger.entry import Delivery, Look
+from airflow_provider_kafka_spark.core.ledger.entry import Delivery, GroupLag, Look
 from airflow_provider_kafka_spark.core.ledger.waiting import WaitingTask, with_waiting
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.shown_text import one_line
@@ -35,6 +36,7 @@ class Pair:
     :param source_log: what the source's topic had at the last look; None if no entry says it.
     :param target_log: likewise of the target's topic.
     :param waiting: tasks of its DAGs that have not begun.
+    :param lags: of groups of its source's or its target's topic, and when a run last looked.
     """
 
     source: str
@@ -48,6 +50,7 @@ class Pair:
     source_log: Look | None = None
     target_log: Look | None = None
     waiting: list[WaitingTask] = field(default_factory=list)
+    lags: list[tuple[GroupLag, datetime]] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{self.source}/{self.topic} -> {self.target}/{self.target_topic}"
@@ -196,6 +199,7 @@ class _Ledger:
                 self._families[(source, topic), target, d.target_expr] |= {*d.target_topics}
         self._target_ids |= target_ids
         self._logs = self._last_looks()
+        self._lags = self._last_lags()
 
     def add(self, delivery: Delivery, only: str | None) -> bool:
         """Add an entry to its pairs.
@@ -224,6 +228,7 @@ class _Ledger:
             pair.sources, pair.targets = (frozenset(self._names[cluster]) for cluster, _ in (source, target))
             pair.topic_id = self._topic_id or self._topic_ids.get(source, "")
             pair.source_log, pair.target_log = self._logs.get(("source", source)), self._logs.get(("target", target))
+            pair.lags = [*self._lags.get((False, source), {}).values(), *self._lags.get((True, target), {}).values()]
         pair.source, pair.target = pair.source or delivery.source, pair.target or delivery.target
         return pair
 
@@ -256,6 +261,18 @@ class _Ledger:
                 if known is None or known.at <= look.at:
                     found[kind, place] = look
         return found
+
+    def _last_lags(self) -> dict[tuple[bool, Place], dict[str, tuple[GroupLag, datetime]]]:
+        """By the topic and the group, sorted."""
+        found: dict[tuple[bool, Place], dict[str, tuple[GroupLag, datetime]]] = defaultdict(dict)
+        for d in self.entries:
+            look = d.source_log or d.target_log
+            for lag in d.lags if look else ():
+                place = (self._cluster(d.target_side if lag.of_target else d.source_side), lag.topic)
+                known = found[lag.of_target, place].get(lag.group_id)
+                if look and (known is None or known[1] <= look.at):
+                    found[lag.of_target, place][lag.group_id] = (lag, look.at)
+        return {place: dict(sorted(of.items())) for place, of in found.items()}
 
     def _looks(self, d: Delivery) -> Iterator[tuple[str, Place, Look]]:
         of_source, of_target = self._cluster(d.source_side), self._cluster(d.target_side)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch, picture, uncovered
-from airflow_provider_kafka_spark.core.ledger.entry import Delivery, Look, TaskRun
+from airflow_provider_kafka_spark.core.ledger.entry import Delivery, GroupLag, Look, TaskRun
 from airflow_provider_kafka_spark.core.ledger.pairs import Pair
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.shown_text import one_line
@@ -33,6 +34,7 @@ def report_of_pair(pair: Pair, stretches: Sequence[Stretch]) -> dict[str, Any]:
         "counts": {kind.value: count for kind, count in counts.items() if count},
         "source_log": _log(pair.source_log),
         "target_log": _log(pair.target_log),
+        "lags": [_lag(lag, at) for lag, at in pair.lags],
         "picture": picture(stretches),
         **stretches_of(stretches, pair.deliveries),
         "missing": KnownTopics({pair.topic: pair.topic_id}).dicts(uncovered(stretches)),
@@ -81,6 +83,9 @@ def _lines_of(topic: str, pair: Mapping[str, Any]) -> list[str]:
         if pair[side] is not None:
             size = sum(OffsetRange.parse(text).size for text in pair[side]["ranges"])
             lines.append(f"{of} had {size:,} offsets when a run last looked, at {pair[side]['at']}.")
+    for lag in pair["lags"]:
+        group, of = one_line(lag["group_id"]), one_line(lag["topic"])
+        lines.append(f"Group {group} was {lag['behind']:,} offsets behind on {of} at {lag['at']}.")
     if pair["missing"]:
         ranges = [OffsetRange.parse(r) for r in pair["missing"]]
         lines.append(
@@ -122,6 +127,12 @@ def _task(of: Mapping[str, Any]) -> str:
 
 def _log(look: Look | None) -> dict[str, Any] | None:
     return None if look is None else {"at": look.at.isoformat(timespec="seconds"), "ranges": look.ranges.format()}
+
+
+def _lag(lag: GroupLag, at: datetime) -> dict[str, Any]:
+    side = "target" if lag.of_target else "source"
+    of = {"group_id": lag.group_id, "topic": lag.topic, "side": side, "behind": lag.behind}
+    return {**of, "at": at.isoformat(timespec="seconds")}
 
 
 def _stretch(stretch: Stretch, places: Mapping[int, int]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch
 from airflow_provider_kafka_spark.core.ledger.entry import Look, TaskRun
-from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
+from airflow_provider_kafka_spark.core.ledger.pairs import Pair, pairs_of
 from airflow_provider_kafka_spark.state.ledger_api import Recorded
 
 CASES = json.loads(Path(__file__).with_name("coverage_cases.json").read_text(encoding="utf-8"))
@@ -39,6 +39,13 @@ def as_text(stretch: Stretch) -> str:
     return f"{where} {stretch.coverage.value} {runs}".strip()
 
 
+def logs_of(pair: Pair) -> dict[str, Any]:
+    """What a pair says of logs and groups."""
+    lags = [f"{lag.group_id} {lag.behind} {at.isoformat()}" for lag, at in pair.lags]
+    logs = {"source": look_of(pair.source_log), "target": look_of(pair.target_log)}
+    return {**logs, "lags": lags} if lags else logs
+
+
 def look_of(look: Look | None) -> Any:
     return None if look is None else [look.at.isoformat(), look.ranges.format()]
 
@@ -59,7 +66,7 @@ def test_what_entries_say_of_each_offset(case: dict[str, Any]) -> None:
     assert (recorded.skipped, recorded.not_by_a_task, outdated) == tuple(
         case.get(name, 0) for name in ("skipped", "not_by_a_task", "outdated")
     )
-    logs = {str(pair): {"source": look_of(pair.source_log), "target": look_of(pair.target_log)} for pair in pairs}
+    logs = {str(pair): logs_of(pair) for pair in pairs}
     assert logs == case.get("logs", {name: {"source": None, "target": None} for name in case["pairs"]})
 
 
