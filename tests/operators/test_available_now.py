@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators import available_now
+from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -104,6 +105,11 @@ def test_three_runs_with_production_in_between(wide: Scene, monkeypatch: pytest.
     assert (first["group_committed"], again["group_committed"]) == (None, {})
     assert third["group_committed"] == {f"{wide.source}[0]": 75, f"{wide.source}[1]": 75}
     assert wide.kafka.committed(group, wide.source) == {0: 75, 1: 75}
+    wide.produce(150, 160, 2)
+    wide.stream(commit_group_id=group)
+    # When the run looked, before it copied.
+    (lag,) = wide.event(COPIES).extra["log"]["groups"]
+    assert lag == {"group_id": group, "topic": wide.source, "side": "source", "behind": 10}
 
 
 def test_a_run_after_one_on_a_worker_whose_clock_was_ahead(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.core.errors import PausedTooLongError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import task_context
@@ -170,6 +171,9 @@ def test_the_marker_of_a_transaction_is_no_lag(scene: Scene, topic: TopicFactory
     scene.clear(on_rerun="copy_again", preserve_partition=True, pause_while_lag=pause, max_pause=5)
 
     assert scene.values().total() == 6
+    # The ledger counts offsets.
+    (lag,) = scene.event(COPIES).extra["log"]["groups"]
+    assert lag == {"group_id": scene.group_id, "topic": scene.target, "side": "target", "behind": 3}
 
 
 def test_a_group_that_consumes_nothing_is_an_error(scene: Scene) -> None:

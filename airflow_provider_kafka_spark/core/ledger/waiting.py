@@ -60,7 +60,7 @@ def with_waiting(stretches: Sequence[Stretch], waiting: Iterable[WaitingTask]) -
     for stretch in stretches:
         lanes[stretch.offsets.topic, stretch.offsets.partition].append(stretch)
     for dag_id, times in due.items():
-        lanes = {place: list(_marked(lane, dag_id, times)) for place, lane in lanes.items()}  # type: ignore[assignment]
+        lanes = {place: list(_marked(lane, dag_id, times)) for place, lane in lanes.items()}
     return [stretch for lane in lanes.values() for stretch in lane]
 
 
