@@ -68,7 +68,7 @@ def replay(api: AirflowApi, page: Chromium) -> str:
     page.evaluate("document.querySelector('.chart').focus()")
     page.press("g")
     page.press("Enter")
-    page.wait_for("!document.querySelector('#replay-start').disabled")
+    page.wait_for("document.querySelector('#replay-conf-label').checkVisibility()")
     page.evaluate(
         "(() => { const s = document.querySelector('#replay-dag'); s.value = 'replay_ranges';"
         "s.dispatchEvent(new Event('change')); document.activeElement.blur() })()"

@@ -198,9 +198,12 @@ def test_a_gap_is_replayed_after_its_plan_was_shown(show: Show, airflow_api: Air
     page.evaluate("document.querySelector('.chart').focus()")
     page.press("g")
     page.press("Enter")
-    page.wait_for("!document.querySelector('#replay-start').disabled")
+    page.wait_for("document.querySelector('#replay-conf-label').checkVisibility()")
 
     assert page.evaluate("document.querySelector('#replay').open")
+    # Runs wait.
+    assert page.evaluate("document.querySelector('#replay-start').disabled")
+    page.evaluate("document.querySelector('#replay-nevertheless').click()")
     assert _text(page, "#replay-count").startswith("200 offsets in 1 range, from broker-1:9092 to broker-2:9092.")
     assert page.evaluate("document.querySelector('#replay-ranges').value") == "orders:0:500:700"
     options = page.evaluate("[...document.querySelectorAll('#replay-dag option')].map((o) => o.value)")
@@ -220,6 +223,7 @@ def test_a_gap_is_replayed_after_its_plan_was_shown(show: Show, airflow_api: Air
         "s.dispatchEvent(new Event('change')) })()"
     )
     page.wait_for("document.querySelector('#replay-plan-label').checkVisibility()")
+    page.wait_for("!document.querySelector('#replay-start').disabled")
     assert not any(request.startswith("POST") and request.endswith("/dagRuns") for request in page.requests)
     page.evaluate("document.querySelector('#replay-start').click()")
     page.wait_for("document.querySelector('#replay-result').textContent.startsWith('Started: ')")
