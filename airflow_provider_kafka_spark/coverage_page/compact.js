@@ -32,11 +32,19 @@ export function compactRanges({ compact, offsets }, maximum) {
   return ranges;
 }
 
-/** How many ranges there are, without making them: each has two numbers. */
+/** How many ranges there are, without making them: each has two numbers, after two of its partition. */
 export function compactSize({ offsets }) {
-  let numbers = 0;
-  for (const coded of Object.values(offsets ?? {})) numbers += numbersIn(coded)?.length ?? 0;
-  return Math.floor(numbers / 2);
+  let ranges = 0;
+  for (const coded of Object.values(offsets ?? {})) {
+    const numbers = numbersIn(coded) ?? [];
+    for (let at = 0; at + 1 < numbers.length; ) {
+      // A malformed one may claim any number.
+      const count = Math.min(Number(numbers[at + 1]), (numbers.length - at - 2) / 2);
+      ranges += count;
+      at += 2 + 2 * Math.max(1, count);
+    }
+  }
+  return Math.floor(ranges);
 }
 
 /** The numbers of a text in Base64, seven bits a byte, the lowest first; null if it is malformed. */

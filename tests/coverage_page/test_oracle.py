@@ -92,21 +92,21 @@ class History:
         what = self.drawn.choice(["window", "replay", "replay", "replay", "stream", "map", "queue", "world"])
         self.said.append(what)
         if what == "world":
-            self._change()
+            self._change(number)
             return
         if what == "queue":
             self._store(number, "queued", {})
             return
-        cluster, target = self.drawn.choice(self.targets)
+        # Each topic of a map has a target on the first cluster.
+        cluster, target = self.targets[0] if what == "map" else self.drawn.choice(self.targets)
         kind, given = getattr(self, f"_{what}")()
         given |= {"target_topic": None if what == "map" else target, "target_conn_id": cluster}
         if what != "stream" and self.drawn.random() < 0.2:
             given["where"] = _EVEN
-        self.task.run_id, self.task.store, self.task.tries, self.task.clears = _run_id(number), TaskStateStore(), 0, 0
-        self._run(number, kind, given)
+        self._run(number, kind, given, self.drawn.choice(["well", "well", "fail", "retry", "clear"]))
 
-    def _run(self, number: int, kind: type, given: dict[str, Any]) -> None:
-        end = self.drawn.choice(["well", "well", "fail", "retry", "clear"])
+    def _run(self, number: int, kind: type, given: dict[str, Any], end: str = "well") -> None:
+        self.task.run_id, self.task.store, self.task.tries, self.task.clears = _run_id(number), TaskStateStore(), 0, 0
         self.said[-1] += f" {end} {given}"
         if end in ("fail", "retry"):
             step = self.drawn.choice(["_collect", "_submit"]) if kind is not Stream else "_collect"
@@ -149,12 +149,13 @@ class History:
             ranges.append(f"{source}:{p}:{start}:{min(end, start + self.drawn.randint(3, 15))}")
         return Replay, {"offset_ranges": ranges, "merge_overlaps": True, "fail_on_data_loss": False}
 
-    def _change(self) -> None:
+    def _change(self, number: int) -> None:
+        """What a run has to tell, is told by one: a topic that was recreated."""
         what = self.drawn.choice(["produce", "produce", "target", "source", "age"])
         self.said[-1] += f" {what}"
+        cluster, target = self.drawn.choice(self.targets)
         if what == "target":
-            cluster, name = self.drawn.choice(self.targets)
-            _recreate(self.brokers[cluster], name)
+            _recreate(self.brokers[cluster], target)
         source = self.drawn.choice(self.sources)
         if what == "source":
             _recreate(self.brokers["one"], source)
@@ -163,6 +164,10 @@ class History:
             ends = self.brokers["one"].offsets(source)
             self.brokers["one"].delete_records(source, {0: min(ends[0][1], ends[0][0] + 3)})
         self.produce()
+        if what in ("source", "target"):
+            start, _ = self.brokers["one"].offsets(source)[1]
+            given = {"offset_ranges": [f"{source}:1:{start}:{start + 2}"], "target_topic": target}
+            self._run(number, Replay, {**given, "target_conn_id": cluster})
 
     def _note(self, number: int, given: dict[str, Any]) -> None:
         if not self.task.operator.outlets:
@@ -275,6 +280,7 @@ def _judge(
 
 
 def _compare_with_command(pair: Pair, stretches: list[Stretch], capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
     code = coverage.show(_options(pair))
     (report,) = json.loads(capsys.readouterr().out)["pairs"]
     counts: Counter[str] = Counter()
