@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.ledger.entry import MAX_RANGES, Delivery, TaskRun, entries_in
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.topics.known_topics import standard_id
 from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
@@ -81,8 +82,8 @@ def _copy(
         delivery.source_cluster_id,
         delivery.target_cluster_id,
     )
-    now = plan.target_ids.get(target)
-    if delivery.filtered or not same_clusters or not now or delivery.target_ids.get(target) != now:
+    now, then = (standard_id(ids.get(target, "")) for ids in (plan.target_ids, delivery.target_ids))
+    if delivery.filtered or not same_clusters or not now or then != now:
         return
     topics = {
         topic
