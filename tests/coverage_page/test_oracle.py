@@ -62,6 +62,7 @@ class History:
     :ivar tasks: likewise the task instances that have not ended well, with what they have stored.
     :ivar generations: of each source, how often it was recreated; and of a run, that of its source.
     :ivar filtered: ids of runs with a filter.
+    :ivar failed: of runs that failed, and may have delivered more than they know.
     """
 
     task: CopyTask
@@ -73,6 +74,7 @@ class History:
     generations: Counter[str] = field(default_factory=Counter)
     run_generations: dict[str, dict[str, int]] = field(default_factory=dict)
     filtered: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
     said: list[str] = field(default_factory=list)
 
     @property
@@ -119,6 +121,7 @@ class History:
             if end == "fail":
                 entry = self.task.store.get(STATE_KEY)
                 self._know(entry, given)
+                self.failed.add(entry["run_id"])
                 self._store(number, self.drawn.choice(["failed", "up_for_retry"]), {STATE_KEY: entry})
                 return
         self.task.run(kind, **given)
@@ -197,12 +200,12 @@ class History:
             found.add_task(TaskRun(task["dag_id"], task["dag_run_id"], task["task_id"]), rows, task)
         return found
 
-    def found(self, pair: Pair) -> tuple[Counter[tuple[int, int]], Counter[tuple[int, int]]]:
-        """How often the target has the record of each partition and offset of the source, by runs without a filter; and
-        with one.
+    def found(self, pair: Pair) -> tuple[Counter[tuple[int, int]], Counter[tuple[int, int]], Counter[tuple[int, int]]]:
+        """How often the target has the record of each partition and offset of the source: by runs without a filter,
+        with one, and by those that failed.
         """
         (cluster,) = [name for name, b in self.brokers.items() if b.bootstrap_servers in pair.targets]
-        whole, filtered = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+        whole, filtered, failed = (Counter[tuple[int, int]]() for _ in range(3))
         for record in self.brokers[cluster].consume(pair.target_topic):
             of = provenance_of(record.headers)
             assert of is not None
@@ -211,7 +214,8 @@ class History:
             if self.run_generations[of.run_id].get(pair.topic, 0) == self.generations[pair.topic]:
                 counts = filtered if of.run_id in self.filtered else whole
                 counts[of.partition, of.offset] += 1
-        return whole, filtered
+                failed[of.partition, of.offset] += of.run_id in self.failed
+        return whole, filtered, failed
 
 
 def _recreate(broker: KafkaBroker, name: str) -> None:
@@ -308,7 +312,7 @@ def _place(s: Stretch) -> str:
 def _compare_with_brokers(history: History, pair: Pair, stretches: list[Stretch]) -> None:
     source = history.brokers["one"]
     there = {(r.partition, r.offset) for r in source.consume(pair.topic)}
-    whole, filtered = history.found(pair)
+    whole, filtered, failed = history.found(pair)
     known: dict[int, int] = defaultdict(int)
     for s in stretches:
         places = [(s.offsets.partition, o) for o in range(s.offsets.from_offset, s.offsets.until_offset)]
@@ -317,7 +321,9 @@ def _compare_with_brokers(history: History, pair: Pair, stretches: list[Stretch]
         of_whole, of_both = {whole[p] for p in records}, {whole[p] + filtered[p] for p in records}
         even = {filtered[p] for p in records if p[1] % 2 == 0}
         expected = {
-            Coverage.COVERED: (of_whole <= {0} and 0 not in even) if s.filtered else of_whole <= {1},
+            Coverage.COVERED: 0 not in even
+            if s.filtered
+            else all(whole[p] - failed[p] <= 1 <= whole[p] for p in records),
             Coverage.DUPLICATED: min(of_whole, default=2) > 1,
             Coverage.EMPTY: not records,
             Coverage.LOST: not records,
