@@ -61,6 +61,7 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.stream_log import log_stream_plan
 from airflow_provider_kafka_spark.operators.stream_request import stream_request
@@ -175,7 +176,10 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 )
             if stream_plan.has_work:
                 before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)
-                with ledger.running(planned, partial(_finished, folder, planned), before):
+                with (
+                    ledger.running(planned, partial(_finished, folder, planned), before),
+                    MemoryPlace(context, self.task_id).watched(),
+                ):
                     if job is None:
                         submission, report = self._submit(attempt, store, folder, stream_plan, planned, manager)
                     else:
@@ -435,6 +439,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             delivery, known = planned.parameters.delivery, folder.latest_submission()
             number, untrusted = store.submitting(planned.plan, stream_id, now_ms, delivery, known)
             request = planned.request(SubmittedJob(number, now_ms, untrusted, now_ms), logins, self.progress_seconds)
+            request = MemoryPlace(attempt.context, self.task_id).careful(request, attempt.parameters.source_options)
             on_event = partial(self._on_event, attempt.context)
             remote = None if manager is None else attempt.spark.remote_job(stream_id, planned.instance, "")
             if manager is not None and remote is not None and planned.stream is not None:

@@ -61,6 +61,7 @@ from airflow_provider_kafka_spark.operators.decision import decision
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.new_targets import created, descriptions
 from airflow_provider_kafka_spark.operators.other_copies import left_to_copy
 from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
@@ -174,7 +175,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 result = result_of_empty_plan(planned.plan, planned.run_id)
                 result["evidence"] = planned.evidence({}, planned.run_id)
             else:
-                with ledger.running(planned):
+                with ledger.running(planned), MemoryPlace(context, self.task_id).watched():
                     submitted, report = self._submit(attempt, store, state, planned, manager)
                     result = self._collect(attempt, store, submitted, planned, report)
                 if planned.earlier is not None:
@@ -474,6 +475,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
             job = SubmittedJob(submitted.submission, now_ms, submitted.untrusted_until, submitted.submitted_at_ms)
             request = planned.request(job, logins, self.progress_seconds)
+            request = MemoryPlace(attempt.context, self.task_id).careful(request, attempt.parameters.source_options)
             if remote is not None and manager is not None:
                 started = attempt.spark.start(request, "batch", on_event, logins, remote)
                 self._defer(attempt.context, started, manager, remote.report_uri)

@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import JobReportMissingError
+from airflow_provider_kafka_spark.core.errors import JobMemoryError, JobReportMissingError
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
@@ -104,6 +104,24 @@ def test_a_clear_with_another_transform_writes_all_by_it(scene: Scene, capsys: p
     (warning,) = result["warnings"]
     assert "columns" in warning
     assert warning in capsys.readouterr().out
+
+
+@pytest.mark.spark
+def test_a_record_for_which_memory_is_too_small_is_named_and_not_tried_a_third_time(scene: Scene) -> None:
+    """The job ends as one that has failed; Spark would end its JVM."""
+    scene.fill(["a", "b", "c"], [])
+    # The JVM refuses it, and takes no memory for it.
+    given = {"where": "offset < 2 or length(space(int(offset) + 2000000000)) > 0"}
+
+    with pytest.raises(JobMemoryError, match=rf"Out of memory near {scene.source}\[0\]@2.*: raise driver_memory"):
+        scene.run(**given)
+    with pytest.raises(AirflowFailException, match=rf"RepeatedMemoryError: .*{scene.source}\[0\]@2"):
+        scene.run(**given)
+
+    # A retry unpacks one record at a time.
+    assert scene.spark.requests[-1].source_options["kafka.max.poll.records"] == "1"
+    # What stood before it may have been committed.
+    assert scene.clear(where=None)["records_written"] == 3
 
 
 @pytest.mark.spark

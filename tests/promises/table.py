@@ -98,6 +98,8 @@ a Spark task fails, or an executor is lost
 a record that the target refuses
   tests/jobs/test_batch.py::test_a_record_that_the_target_refuses_is_not_lost_in_silence
   tests/jobs/writer/test_writer.py::test_spark_does_not_repeat_what_is_refused_permanently
+a JVM of the job has too little memory for a record
+  tests/operators/test_bounded_copy.py::test_a_record_for_which_memory_is_too_small_is_named_and_not_tried_a_third_time
 the source gives nothing
   tests/jobs/writer/test_writer.py::test_a_source_that_stalls_keeps_no_transaction_open
   tests/jobs/writer/test_writer.py::test_a_source_that_stalls_for_too_long_ends_the_task
@@ -856,6 +858,8 @@ JobReportForgedError
   tests/operators/test_job_bundle.py::test_a_report_is_judged_in_another_task
 JobReportMissingError
   tests/operators/test_kafka_to_kafka.py::test_a_driver_that_dies_without_a_report
+JobMemoryError
+  tests/operators/test_bounded_copy.py::test_a_record_for_which_memory_is_too_small_is_named_and_not_tried_a_third_time
 JobTokenEndedError
   tests/operators/test_job_token.py::test_a_token_that_somebody_ends_is_named
 LocalServiceError
@@ -872,6 +876,11 @@ ProgressUnknownError
   tests/jobs/writer/test_writer.py::test_unknown_progress_is_an_error
 ProtocolError
   tests/operators/test_job_bundle.py::test_a_bundle_survives_json
+RepeatedMemoryError
+  tests/operators/test_bounded_copy.py::test_a_record_for_which_memory_is_too_small_is_named_and_not_tried_a_third_time
+RequirementError
+  tests/toolchain/test_requirements.py::test_what_is_too_old_is_named_with_what_to_install
+  quick: local
 RunTakenOverError
   tests/jobs/test_exactly_once.py::test_a_driver_whose_run_was_taken_over_is_fenced
 SourceDamagedError

@@ -24,7 +24,7 @@ def error_with_code(code: str) -> type[KafkaSparkError]:
     if found is None:
         raise ProtocolError(
             f"The code of an error must be one of this version, such as {ProtocolError.code!r}; got {code[:20]!r}. Run "
-            "the same version of airflow-provider-kafka-spark everywhere."
+            "the same version of airflow-provider-kafka-spark on workers, triggerer and cluster, and clear the task."
         )
     return found
 

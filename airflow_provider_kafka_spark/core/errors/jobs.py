@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from airflow_provider_kafka_spark.core.errors import commands
 from airflow_provider_kafka_spark.core.errors.base import KafkaSparkError, listed
+
+#: In the message of an error for lack of memory.
+_PLACE = re.compile(r"\bOut of memory near (\S+@\d+)")
 
 
 class JobError(KafkaSparkError):
@@ -228,3 +233,39 @@ class SourceDamagedError(JobError):
         "The network has damaged the answer of a broker; then a retry passes.",
     )
     checks = listed(commands.TOPIC)
+
+
+class JobMemoryError(JobError):
+    """A JVM of the job had no memory left.
+
+    Raise ``driver_memory`` with a local master, and ``executor_memory`` otherwise.
+    """
+
+    code = "KS716"
+    retriable = True
+    causes = listed(
+        "A record, or a batch of compressed records, is much larger unpacked than in the log, and the JVM has 1 GB by "
+        "default.",
+        "Many Spark tasks run side by side in one JVM (executor_cores, local[*]).",
+    )
+    checks = listed("airflow kafka-spark peek TOPIC:PARTITION:FROM:UNTIL")
+
+    @property
+    def place(self) -> str | None:
+        """Near which source record memory ended, such as ``orders[0]@50``; None if it is not known. It is that record,
+        or one of those that were unpacked together with it.
+        """
+        found = _PLACE.search(str(self))
+        return None if found is None else found[1]
+
+
+class RepeatedMemoryError(JobMemoryError):
+    """The job had no memory left at the same record again. Another try would end there too.
+
+    Raise ``driver_memory`` with a local master, and ``executor_memory`` otherwise, or leave the record out with
+    ``where``, and clear the task. What was committed is not written again.
+    """
+
+    code = "KS717"
+    retriable = False
+    causes = listed("The record, unpacked, needs more memory than the JVM has, as two tries have shown.")

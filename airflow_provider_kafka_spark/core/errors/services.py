@@ -36,6 +36,21 @@ class ProtocolError(KafkaSparkError):
     checks = listed("pip show airflow-provider-kafka-spark")
 
 
+class RequirementError(KafkaSparkError):
+    """Airflow, its Spark provider or confluent-kafka is older than this package needs. It is raised at the import.
+
+    Run the ``pip install`` command of the message for all of Airflow's components. Where pins of a managed service are
+    older, choose a newer version of the service.
+    """
+
+    code = "KS804"
+    causes = listed(
+        "pip was run without its resolver's check, or a later installation has replaced a version.",
+        "The constraints of an older Airflow pin another version.",
+    )
+    checks = listed("pip check")
+
+
 class LocalServiceError(KafkaSparkError):
     """A broker or cluster for tests and demos did not start, answer or stop.
 

@@ -15,6 +15,8 @@ _KIB, _MIB = 1024, 1024 * 1024
 #: Spans of fewer offsets are fetched in small pieces.
 _LONG_SPAN_OFFSETS = 20_000
 _MEMORY = "kafka.buffer.memory"
+#: How many records are unpacked together at most, and the option that says it.
+MOST_POLLED, POLLED = 10_000, "kafka.max.poll.records"
 
 #: Jobs of fewer offsets end before the JVM's second compiler pays off.
 _SMALL_JOB_OFFSETS = 100_000
@@ -67,7 +69,7 @@ def source_defaults(spans: Sequence[OffsetRange], *, read_committed: bool) -> di
     long_spans = not spans or total / len(spans) >= _LONG_SPAN_OFFSETS
     return {
         "kafka.isolation.level": "read_committed" if read_committed else "read_uncommitted",
-        "kafka.max.poll.records": "10000" if long_spans else "1000",
+        POLLED: str(MOST_POLLED) if long_spans else "1000",
         "kafka.fetch.min.bytes": str(_MIB if long_spans else 1),
         "kafka.max.partition.fetch.bytes": str(8 * _MIB if long_spans else 256 * _KIB),
         "kafka.fetch.max.wait.ms": "50",

@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.errors import (
     ExpressionError,
     JarError,
     JobFailedError,
+    JobMemoryError,
     KafkaSparkError,
     RunTakenOverError,
     TargetError,
@@ -62,7 +63,7 @@ _CAUSES: Sequence[tuple[str, type[KafkaSparkError], str]] = (
     ),
     (
         r"\bjava\.lang\.OutOfMemoryError\b",
-        JobFailedError,
+        JobMemoryError,
         OUT_OF_MEMORY,
     ),
     (

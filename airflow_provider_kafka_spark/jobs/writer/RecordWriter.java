@@ -59,7 +59,13 @@ public final class RecordWriter implements FlatMapFunction {
         BatchReader batches = job.batches == null ? null : new BatchReader(job.batches, piece, login(job.batches.consumer));
         try {
             SourceIterator source = new SourceIterator(batches == null ? records : batches, job, piece);
-            return write(job, piece, new TaskWriter(piece, cursor, source, batches, recordsRead, context), context);
+            TaskWriter writer = new TaskWriter(piece, cursor, source, batches, recordsRead, context);
+            try {
+                return write(job, piece, writer, context);
+            } catch (OutOfMemoryError error) {
+                // Spark would end the whole JVM, and say nothing of the record.
+                throw writer.outOfMemory(error);
+            }
         } finally {
             if (batches != null) {
                 batches.close();

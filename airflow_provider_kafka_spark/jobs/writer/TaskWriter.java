@@ -27,6 +27,8 @@ final class TaskWriter {
     /** Of batches that were taken apart: why, and how many records they had. */
     private final TreeMap<String, Long> obstacles = new TreeMap<String, Long>();
     private long outside;
+    /** The end of what was read and is counted. */
+    private long reached;
     private boolean hasTarget;
     private long foundTargetAt;
     /** Of each range of the piece. */
@@ -46,6 +48,7 @@ final class TaskWriter {
         this.batches = batches;
         this.recordsRead = recordsRead;
         this.context = context;
+        reached = piece.first;
         metrics = context.taskMetrics().inputMetrics();
         countsOf = new RangeCounts[piece.indexes.length];
         for (int i = 0; i < countsOf.length; i++) {
@@ -73,13 +76,12 @@ final class TaskWriter {
 
     /** The first input, or null. Nothing is open while it is waited for. */
     Object first() throws Exception {
-        return next(null, null, piece.first, System.nanoTime());
+        return next(null, null, System.nanoTime());
     }
 
     /** Copies everything from the first input on, and returns when all of it is done. */
     void copy(Object first, Sink sink, Pace pace) throws Exception {
         Object input = first;
-        long end = piece.first;
         pace.rest();
         while (input != null) {
             sink.throwFailure();
@@ -87,29 +89,39 @@ final class TaskWriter {
             if (input instanceof SourceBatch) {
                 if (!pass((SourceBatch) input, sink)) {
                     batches.takeApart((SourceBatch) input);
-                    input = next(sink, pace, end, System.nanoTime());
+                    input = next(sink, pace, System.nanoTime());
                     continue;
                 }
-                end = ((SourceBatch) input).last + 1;
+                reached = ((SourceBatch) input).last + 1;
             } else {
                 copyRecord(input, sink);
-                end = cursor.offset + 1;
+                reached = cursor.offset + 1;
             }
             long now = System.nanoTime();
             if (sink.isDue(now) || pace.isDue(sink)) {
                 pace.charge(sink);
-                sink.commit(end);
+                sink.commit(reached);
                 pace.rest();
                 now = System.nanoTime();
             }
-            input = next(sink, pace, end, now);
+            input = next(sink, pace, now);
         }
-        if (sink.isOpen() || end > sink.progress.position()) {
+        if (sink.isOpen() || reached > sink.progress.position()) {
             pace.charge(sink);
-            sink.commit(end);
+            sink.commit(reached);
         }
         // The next task does not know what this one has sent.
         pace.settle();
+    }
+
+    /** The failure of the record that is being written, or of the next one that is to be read. */
+    WriteFailure outOfMemory(OutOfMemoryError error) {
+        if (cursor.topic == null || cursor.offset < reached) {
+            long next = piece.nextWanted(reached);
+            return WriteFailure.ofMemory(RecordCursor.nameOf(piece.topic, piece.partition, next), 0, error);
+        }
+        int ofKey = cursor.key == null ? 0 : cursor.key.length;
+        return WriteFailure.ofMemory(cursor.name(), ofKey + (cursor.value == null ? 0 : cursor.value.length), error);
     }
 
     private void copyRecord(Object input, Sink sink) {
@@ -194,13 +206,13 @@ final class TaskWriter {
      *
      * @param sink null if it is not open yet
      */
-    private Object next(Sink sink, Pace pace, long end, long now) throws Exception {
+    private Object next(Sink sink, Pace pace, long now) throws Exception {
         Object input = source.next(now);
         while (source.isStalled()) {
             context.killTaskIfInterrupted();
             if (sink != null && sink.isOpen()) {
                 pace.charge(sink);
-                sink.commit(end);
+                sink.commit(reached);
             }
             source.checkStall();
             input = source.next(now);

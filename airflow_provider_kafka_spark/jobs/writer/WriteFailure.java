@@ -21,6 +21,7 @@ final class WriteFailure extends RuntimeException {
     static final String TRANSACTION_ENDED = "KS712";
     static final String SOURCE_STALLED = "KS713";
     static final String SOURCE_DAMAGED = "KS715";
+    static final String JOB_MEMORY = "KS716";
     private static final long serialVersionUID = 1L;
     private static final String PREFIX = "WriteFailure: ";
     private static final Logger LOG = LoggerFactory.getLogger(WriteFailure.class);
@@ -42,6 +43,11 @@ final class WriteFailure extends RuntimeException {
     /** A failure of one record, which each attempt would have again. */
     static WriteFailure ofData(String code, String message, String record) {
         return new WriteFailure(json(code, message, record, 0, null, null, true), null);
+    }
+
+    /** The memory of this JVM was not enough for a record; of one that was not read yet, {@code bytes} is 0. */
+    static WriteFailure ofMemory(String record, int bytes, OutOfMemoryError cause) {
+        return new WriteFailure(json(JOB_MEMORY, "", record, bytes, null, cause, false), cause);
     }
 
     /** A record that was not written. */

@@ -52,7 +52,7 @@ BrokerAuthenticationError: credentials
   SaslAuthenticationException: Authentication failed: Invalid username or password
 BrokerAuthenticationError: listener
   SslAuthenticationException: SSL handshake failed
-JobFailedError: driver_memory with a local master
+JobMemoryError: driver_memory with a local master
   java.lang.OutOfMemoryError: Java heap space
 BrokerAuthorizationError: WRITE
   TopicAuthorizationException: Not authorized to access topics: [copy]

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     ExpressionError,
     JobFailedError,
+    JobMemoryError,
     KafkaSparkError,
     ProtocolError,
     TargetError,
@@ -96,6 +97,16 @@ def test_a_code_says_which_error_it_is() -> None:
     assert (type(with_reason), str(with_reason)) == (TransactionEndedError, "It failed. (fenced)")
     with pytest.raises(ProtocolError, match="KS000"):
         failure_of_task(_failure("KS000"), {})
+
+
+@pytest.mark.parametrize(("size", "shown"), [(12_800, " (12,800 bytes)"), (0, "")])
+def test_a_lack_of_memory_names_the_record(size: int, shown: str) -> None:
+    reason = "java.lang.OutOfMemoryError: Java heap space"
+    named = failure_of_task(_failure("KS716", reason, record="orders[0]@50", record_bytes=size), {})
+
+    assert isinstance(named, JobMemoryError)
+    assert named.place == "orders[0]@50"
+    assert str(named).startswith(f"Out of memory near orders[0]@50{shown}: {reason}. The job ran out of memory: raise")
 
 
 def test_what_spark_throws_may_quote_the_failure_of_a_task() -> None:
