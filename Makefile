@@ -18,7 +18,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java kdc chromium demo demo-ui docs test test-fast test-long test-touched breakages faults check format bench errors-page constraints clean
+.PHONY: help setup java kdc chromium demo demo-ui docs test test-fast test-long test-lowest test-touched breakages faults check format bench errors-page constraints clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-long: setup ## Run what the other tests prove once in full: all clusters, v
 	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m tests.run long
 
+test-lowest: $(READY) java ## Run the quick ring without the rules, and one real copy, with the lowest versions that setup.cfg permits
+	@sh .ci/test_lowest
+
 test-touched: setup ## Run those parts of the long ring whose code was changed in the last hours, as far as MINUTES go
 	@$(BIN)/python -m tests.touched --minutes $(MINUTES)
 
@@ -94,9 +97,11 @@ docs: $(READY) ## Build the site of the documentation into .docs; a broken link 
 errors-page: $(READY) ## Write docs/reference/errors.md from core/errors
 	@$(BIN)/python .ci/write_errors_page.py > docs/reference/errors.md
 
-constraints: $(READY) ## Resolve constraints.txt anew from constraints.in
+constraints: $(READY) ## Resolve constraints.txt anew from constraints.in, and the lowest versions into .ci/lowest.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev setup.cfg --constraint constraints.in \
 		--no-header --no-annotate --generate-hashes --output-file constraints.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra spark4 --resolution lowest-direct setup.cfg .ci/lowest.in \
+		--no-header --no-annotate --output-file .ci/lowest.txt
 
 clean: ## Remove everything that these commands made
 	rm -rf $(VENV) .cache .demo .docs build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
