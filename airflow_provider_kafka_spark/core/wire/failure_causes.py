@@ -34,10 +34,11 @@ _NO_JVM = (
     r"|An error occurred while calling [^\s:]+|Py4J\w*Error)\s*\Z"
 )
 #: What to do where a JVM of the job has no memory left.
-OUT_OF_MEMORY = (
-    "The job ran out of memory: raise driver_memory with a local master, and executor_memory otherwise (1 GB each by "
-    "default). A batch of compressed records is unpacked as a whole, and may be many times as large as in the log."
+MORE_MEMORY = (
+    "raise driver_memory with a local master, and executor_memory otherwise (1 GB each by default). A batch of "
+    "compressed records is unpacked as a whole, and may be many times as large as in the log."
 )
+OUT_OF_MEMORY = f"The job ran out of memory: {MORE_MEMORY}"
 #: Spark's error classes for expressions that fail on data. Except for lost data, they are in class 22 of the SQL
 #: standard.
 _DATA_EXCEPTION = (

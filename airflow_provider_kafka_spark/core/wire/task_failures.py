@@ -9,7 +9,7 @@ from contextlib import suppress
 from airflow_provider_kafka_spark.core.errors import JobMemoryError, KafkaSparkError, ProtocolError, TargetError
 from airflow_provider_kafka_spark.core.errors.catalogue import error_with_code
 from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
-from airflow_provider_kafka_spark.core.wire.failure_causes import OUT_OF_MEMORY, find_cause
+from airflow_provider_kafka_spark.core.wire.failure_causes import MORE_MEMORY, find_cause
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure
 
@@ -44,8 +44,8 @@ def failure_of_task(
     """
     reason = failure.reason
     if failure.code == JobMemoryError.code:
-        size = f" ({failure.record_bytes:,} bytes)" if failure.record_bytes else ""
-        return JobMemoryError(f"Out of memory near {failure.record}{size}: {reason}. {OUT_OF_MEMORY}")
+        size = f", a record of {failure.record_bytes:,} bytes" if failure.record_bytes else ""
+        return JobMemoryError(f"Out of memory near {failure.record}{size} ({reason}): {MORE_MEMORY}")
     if failure.code is not None:
         return error_with_code(failure.code)(f"{failure.message} ({reason})" if reason else failure.message)
     if failure.target is not None and "RecordTooLargeException" in reason:

@@ -99,14 +99,14 @@ def test_a_code_says_which_error_it_is() -> None:
         failure_of_task(_failure("KS000"), {})
 
 
-@pytest.mark.parametrize(("size", "shown"), [(12_800, " (12,800 bytes)"), (0, "")])
+@pytest.mark.parametrize(("size", "shown"), [(12_800, ", a record of 12,800 bytes"), (0, "")])
 def test_a_lack_of_memory_names_the_record(size: int, shown: str) -> None:
     reason = "java.lang.OutOfMemoryError: Java heap space"
     named = failure_of_task(_failure("KS716", reason, record="orders[0]@50", record_bytes=size), {})
 
     assert isinstance(named, JobMemoryError)
     assert named.place == "orders[0]@50"
-    assert str(named).startswith(f"Out of memory near orders[0]@50{shown}: {reason}. The job ran out of memory: raise")
+    assert str(named).startswith(f"Out of memory near orders[0]@50{shown} ({reason}): raise driver_memory")
 
 
 def test_what_spark_throws_may_quote_the_failure_of_a_task() -> None:
