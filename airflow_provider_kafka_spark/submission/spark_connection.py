@@ -38,7 +38,8 @@ class SparkConnection:
         if connection.conn_type in KAFKA_TYPES:
             raise ConnectionConfigError(
                 f"spark_conn_id must be the id of a Spark connection, such as 'spark_default'; {self.conn_id!r} "
-                "is of type 'kafka'. Kafka connections are source_conn_id and target_conn_id."
+                f"is of type {connection.conn_type!r}. Correct the type under Admin > Connections, or name another; "
+                "Kafka connections are source_conn_id and target_conn_id."
             )
         return connection
 
