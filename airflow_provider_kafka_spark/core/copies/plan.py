@@ -270,7 +270,8 @@ class ReplayPlan:
         if hidden > 0:
             rest = sum(r.size for r in self.ranges[_MAX_TABLE_ROWS:])
             rows = [*rows[:_MAX_TABLE_ROWS], (f"... {hidden:,} more", "", "", f"{rest:,}")]
-        rows.append(("total", "", f"{len(self.ranges):,} ranges", f"{self.planned_records:,}"))
+        count = f"{len(self.ranges):,} range{'s' if len(self.ranges) != 1 else ''}"
+        rows.append(("total", "", count, f"{self.planned_records:,}"))
         return rows
 
     def _items(self) -> list[tuple[str, str]]:

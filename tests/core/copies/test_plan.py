@@ -376,7 +376,7 @@ def test_the_plan_in_markdown() -> None:
         "| topic[partition] | from | until | records at most |",
         "| --- | ---: | ---: | ---: |",
         "| `__a__[0]` | 0 | 1,000 | 1,000 |",
-        "| `total` |  | 1 ranges | 1,000 |",
+        "| `total` |  | 1 range | 1,000 |",
         "",
         "- Target: ``concat('`', '**x**')``",
         "- Spark tasks: `2`",
