@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
 STATE_VERSION = 7
 #: Characters of JSON from which on a value is stored packed: Airflow warns of more than 64 KiB.
 _LARGE = 16_384
-_PACKED = "packed"
+_PACKED, _XZ = "packed", b"\xfd7zXZ"
 #: Bytes of what is unpacked.
 _MOST = 256 * 1024 * 1024
 
@@ -135,14 +135,29 @@ class TaskState:
 def _packed(value: Any) -> Any:
     """A large value as text of few bytes; its ranges may be thousands."""
     text = json.dumps(value, separators=(",", ":")).encode()
-    return value if len(text) <= _LARGE else {_PACKED: base64.b64encode(zlib.compress(text, 9)).decode()}
+    if len(text) <= _LARGE:
+        return value
+    try:
+        import lzma
+
+        # It finds again what zlib, which looks back 32 KiB, stores once more.
+        packed = lzma.compress(text)
+    except ImportError:
+        # A Python that was built without it.
+        packed = zlib.compress(text, 9)
+    return {_PACKED: base64.b64encode(packed).decode()}
 
 
 def _unpacked(value: Any) -> Any:
     """:param value: of :func:`_packed`, which this deployment has sealed."""
     if not isinstance(value, dict) or value.keys() != {_PACKED}:
         return value
-    return json.loads(zlib.decompressobj().decompress(base64.b64decode(value[_PACKED]), _MOST))
+    packed = base64.b64decode(value[_PACKED])
+    if not packed.startswith(_XZ):
+        return json.loads(zlib.decompressobj().decompress(packed, _MOST))
+    import lzma
+
+    return json.loads(lzma.LZMADecompressor().decompress(packed, _MOST))
 
 
 def decoded(key: str, kind: type[T], stored: object) -> T:

@@ -10,13 +10,14 @@ import json
 import re
 import reprlib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import astuple, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError, ProtocolError
+from airflow_provider_kafka_spark.core.offsets.compact_rows import LEAST, compacted, rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import MAX_OFFSET, OffsetRanges, TopicPartition, by_topic
 
 #: Metadata of a field whose numbers begin at -1; those of others begin at 0.
@@ -28,7 +29,8 @@ T = TypeVar("T")
 
 
 def encode(value: object, version: int | None = None) -> dict[str, Any]:
-    """A dataclass as plain JSON; :func:`decode` reads it back. Offsets by partition have Spark's form.
+    """A dataclass as plain JSON; :func:`decode` reads it back. Offsets by partition have Spark's form, and a compact
+    one if they are a thousand or more.
 
     >>> encode({TopicPartition("orders", 0): 23})
     {'orders': {'0': 23}}
@@ -81,10 +83,25 @@ def _encode(value: Any) -> Any:
     if is_dataclass(value):
         return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        if isinstance(next(iter(value), None), TopicPartition):
+        first = next(iter(value), None)
+        if len(value) >= LEAST and isinstance(first, (int, TopicPartition)):
+            short = _compact(value)
+            if isinstance(short, dict):
+                return short
+        if isinstance(first, TopicPartition):
             return by_topic(value)
         return {str(key): _encode(item) for key, item in value.items()}
     return [_encode(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _compact(offsets: Mapping[Any, Any]) -> list[Any] | dict[str, Any]:
+    """Thousands of offsets by partition, each as the range in front of it; a list where some are none."""
+    if any(type(offset) is not int or offset < 0 for offset in offsets.values()):
+        return []
+    places = ((("", at) if type(at) is int else astuple(at), offset) for at, offset in offsets.items())
+    return compacted(
+        [{"topic": topic, "partition": p, "from_offset": 0, "until_offset": offset} for (topic, p), offset in places]
+    )
 
 
 def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
@@ -104,6 +121,11 @@ def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
         return None if value is None and NoneType in inner else _decode(inner[0], value, name, minimum)
     if get_origin(kind) is tuple:
         return tuple(_decode(inner[0], item, f"{name}[{i}]") for i, item in enumerate(_checked(list, value, name)))
+    if inner[1] is int and isinstance(value, dict) and type(value.get("compact")) is int:
+        # No topic has a number for its partitions.
+        rows = _made(name, rows_in, value)
+        places = ((row["topic"], row["partition"], row["until_offset"]) for row in rows)
+        return {p if inner[0] is int else TopicPartition(topic, p): offset for topic, p, offset in places}
     if inner[0] is TopicPartition:
         return {
             _made(name, TopicPartition, topic, number): item

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -119,6 +119,22 @@ def test_a_version_is_exactly_that(value: object) -> None:
     """``True`` equals 1 in Python and is none."""
     with pytest.raises(ProtocolError, match=r"^The state must be of version 1; got .{1,40}$"):
         decode(_Part, value, version=1, name="The state")
+
+
+@pytest.mark.parametrize("kind", [dict[TopicPartition, int], dict[int, int]], ids=["by-topic", "of-one-topic"])
+def test_thousands_of_offsets_are_compact(kind: Any) -> None:
+    """Six digits are three bytes, and so are ends and epochs of the same partitions."""
+    at = TopicPartition("orders", 0)
+    offsets = {
+        replace(at, partition=i) if kind == dict[TopicPartition, int] else i: 100_000 + i * i for i in range(1_000)
+    }
+    found = json.loads(json.dumps(encode(offsets)))
+
+    assert len(json.dumps(found)) < 9 * len(offsets)
+    assert decode(kind, found) == offsets
+    assert "compact" not in encode(dict(list(offsets.items())[1:]))
+    with pytest.raises(ProtocolError, match="is malformed"):
+        decode(kind, {**found, "offsets": {"orders": "?"}})
 
 
 _JSON = st.recursive(
