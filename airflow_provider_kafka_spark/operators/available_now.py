@@ -378,7 +378,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         begin = start if isinstance(start, Bound) else None
         if isinstance(start, GroupStart) and begins:
             begin = attempt.source.start_of(start, selected, selection, _start_name(reset))
-        cluster = attempt.source.state((selected | known) & existing, times)
+        finished = () if checkpoint is None else checkpoint.finished
+        asked = None if selection.assigned is None else {*selection.assigned, *finished}
+        cluster = attempt.source.state((selected | known) & existing, times, only=asked)
         if checkpoint is not None and checkpoint.manifest is not None:
             cluster = replace(cluster, cut_at=attempt.source.cuts(checkpoint.manifest.reached, cluster))
         if reset is not None:
@@ -487,7 +489,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         """What the task returns, with what its earlier tries had finished."""
         finished, warnings = collected.finished, list(collected.warnings)
         stream_id, plan, rules = stream_plan.manifest.stream_id, planned.plan, planned.rules
-        after = attempt.source.state({p.topic for p in finished} & attempt.source.topic_names())
+        existing = {p.topic for p in finished} & attempt.source.topic_names()
+        after = attempt.source.state(existing, only=finished)
         if stream_plan.has_work:
             plan = plan.after_job(after, rules, attempt.source.cuts(plan.reached, after))
         lags = lag_of(finished, after, rules)
