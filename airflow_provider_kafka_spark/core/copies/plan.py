@@ -11,7 +11,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.copies.plan_cost import cost_warnings
 from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, TargetError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES
+from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES, MAX_RANGES
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans, tasks_of
 from airflow_provider_kafka_spark.core.records.topic_map import mapped
 from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
@@ -352,6 +352,12 @@ def make_plan(
     ends = {
         name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
     }
+    if len(resolved.ranges) > MAX_RANGES:
+        raise PlanError(
+            f"The plan must have at most {MAX_RANGES:,} ranges, which is what the ledger reads of a copy; it has "
+            f"{len(resolved.ranges):,}. Give some of them at a time, such as those of one topic, or ranges with what "
+            "lies between them."
+        )
     tasks = _count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order)
     sizes = {
         "Kafka partitions": sum(1 for _ in resolved.ranges.without_empty().by_partition()),

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.pieces import MAX_RANGES
 
 ENTRY_VERSION = 1
 #: The asset among the outlets of every copy, whose events are the ledger.
@@ -25,8 +26,6 @@ MORE = "more"
 SOURCES_IN = "sources_in"
 #: Where a task's state has its entry.
 STATE_KEY = "ledger"
-#: Of one list of an entry; no copy makes more, and Airflow would take them.
-MAX_RANGES = 100_000
 
 
 class EntryState(str, enum.Enum):

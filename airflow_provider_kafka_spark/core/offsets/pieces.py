@@ -16,6 +16,8 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 
 #: Each Spark task costs a transaction, about a tenth of a second, and memory of the driver.
 MAX_PIECES = 10_000
+#: Of a plan, and of each list that the ledger reads of a copy.
+MAX_RANGES = 100_000
 _NAME = re.compile(r"(.*)-(\d+)-(\d+)")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_kafka_spark.core.copies import plan as plans
 from airflow_provider_kafka_spark.core.copies.plan import (
     PLAN_VERSION,
     ReplayPlan,
@@ -127,6 +128,16 @@ def test_a_plan_counts_spark_partitions(ranges: list[str], max_size: int, preser
         PlanError, "at most 10,000 Spark tasks", "it has 10,001", "max_records_per_partition", "preserve_order=True"
     ):
         make_plan(_resolved(f"orders:0:0:{MAX_PIECES + 1}"), *clusters, Target("copy"), 1, preserve_order=False)
+
+
+def test_a_plan_has_no_more_ranges_than_the_ledger_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the copy would be none for the ledger, which bounds what it reads of an event."""
+    monkeypatch.setattr(plans, "MAX_RANGES", 2)
+    clusters = _cluster(_topic("orders")), _cluster(_topic("copy"))
+
+    assert make_plan(_resolved("orders:0:0:1", "orders:0:2:3"), *clusters, Target("copy")).planned_records == 2
+    with refuses(PlanError, "at most 2 ranges", "it has 3"):
+        make_plan(_resolved("orders:0:0:1", "orders:0:2:3", "orders:0:4:5"), *clusters, Target("copy"))
 
 
 @pytest.mark.parametrize(
