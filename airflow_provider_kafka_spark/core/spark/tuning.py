@@ -14,6 +14,8 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 _KIB, _MIB = 1024, 1024 * 1024
 #: Spans of fewer offsets are fetched in small pieces.
 _LONG_SPAN_OFFSETS = 20_000
+#: Of more short spans than this, none may wait for the rest of a fetch that its log does not have.
+_MOST_WAITS = 100
 _MEMORY = "kafka.buffer.memory"
 #: How many records are unpacked together at most, and the option that says it.
 MOST_POLLED, POLLED = 10_000, "kafka.max.poll.records"
@@ -67,10 +69,11 @@ def source_defaults(spans: Sequence[OffsetRange], *, read_committed: bool) -> di
     """Options of the Kafka source, before the author's own."""
     total = sum(span.size for span in spans)
     long_spans = not spans or total / len(spans) >= _LONG_SPAN_OFFSETS
+    may_wait = sum(span.size < _LONG_SPAN_OFFSETS for span in spans) <= _MOST_WAITS
     return {
         "kafka.isolation.level": "read_committed" if read_committed else "read_uncommitted",
         POLLED: str(MOST_POLLED) if long_spans else "1000",
-        "kafka.fetch.min.bytes": str(_MIB if long_spans else 1),
+        "kafka.fetch.min.bytes": str(_MIB if long_spans and may_wait else 1),
         "kafka.max.partition.fetch.bytes": str(8 * _MIB if long_spans else 256 * _KIB),
         "kafka.fetch.max.wait.ms": "50",
         "kafka.receive.buffer.bytes": str(_MIB),

@@ -12,16 +12,17 @@ from airflow_provider_kafka_spark.core.spark.tuning import is_small, sink_defaul
         pytest.param([19_999], "small", id="just-too-short"),
         pytest.param([39_999, 1], "large", id="long-on-average"),
         pytest.param([100] * 1_000, "small", id="many-short-spans"),
+        pytest.param([10_000_000, *[100] * 101], "large at once", id="long-on-average-and-many-are-short"),
         pytest.param([], "large", id="nothing-to-read"),
     ],
 )
 def test_long_spans_get_large_fetches(sizes: list[int], fetch: str) -> None:
-    """Many short spans would throw most of a large fetch away, and keep its buffer."""
+    """Many short spans would throw most of a large fetch away, and keep its buffer; or wait for one."""
     spans = [OffsetRange("o", i, 5, 5 + size) for i, size in enumerate(sizes)]
 
     options = source_defaults(spans, read_committed=True)
 
-    assert int(options["kafka.max.partition.fetch.bytes"]) == (8_388_608 if fetch == "large" else 262_144)
+    assert int(options["kafka.max.partition.fetch.bytes"]) == (8_388_608 if "large" in fetch else 262_144)
     assert int(options["kafka.fetch.min.bytes"]) == (1_048_576 if fetch == "large" else 1)
 
 
