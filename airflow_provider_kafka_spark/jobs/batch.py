@@ -342,7 +342,7 @@ def _kept_pace(
     """
     if request.pace is None or remaining.source is None or remaining.is_delivered:
         return nullcontext()
-    tasks, slots = len(remaining.source.pieces), spark.sparkContext.defaultParallelism
+    tasks, slots = len(remaining.source.tasks), spark.sparkContext.defaultParallelism
     topic, admin, lag = min(remaining.target_ids), remaining.run.admin, None
     if request.pace.pause is not None:
         topics = sorted(set(remaining.target_ids) - {request.transform.dead_letter_topic})

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition, by_topic
-from airflow_provider_kafka_spark.core.offsets.pieces import Piece, cut
+from airflow_provider_kafka_spark.core.offsets.pieces import Piece, bundled, cut
 from airflow_provider_kafka_spark.core.offsets.spans import tasks_of
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.wire.writer_messages import piece_text
@@ -34,16 +34,26 @@ class Source:
     :param records: a ``JavaRDD`` of ``ConsumerRecord``, or None where this Spark has only its public reader. It may
         hold records between two ranges.
     :param public_rows: what the public reader gives, nothing between the ranges; None where there are records.
-    :param pieces: what each Spark partition holds, in their order.
+    :param tasks: the pieces that each Spark partition holds, in their order.
     :param has_gaps: whether there may be records between two ranges.
     :param warnings: what the author should know.
     """
 
     records: Any
     public_rows: DataFrame | None
-    pieces: tuple[Piece, ...]
+    tasks: tuple[tuple[Piece, ...], ...]
     has_gaps: bool = False
     warnings: tuple[str, ...] = ()
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """All that are to be copied, sorted."""
+        return tuple(sorted((piece for task in self.tasks for piece in task), key=lambda piece: piece.spans))
+
+    @property
+    def has_bundles(self) -> bool:
+        """Whether a Spark partition holds several pieces."""
+        return any(len(task) > 1 for task in self.tasks)
 
     @property
     def offsets(self) -> int:
@@ -60,7 +70,8 @@ class Source:
             return self.public_rows
         wanted = self.records
         if self.has_gaps:
-            wanted = wanted.filter(in_range(spark.sparkContext, [piece_text(piece, None) for piece in self.pieces]))
+            texts = [piece_text(piece, None) for (piece,) in self.tasks]
+            wanted = wanted.filter(in_range(spark.sparkContext, texts))
         return as_rows(spark, wanted, headers=headers, beside_records=beside_records)
 
 
@@ -73,6 +84,7 @@ def open_source(
     *,
     preserve_order: bool,
     goes_on: bool = False,
+    bundles: bool = False,
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
 ) -> Source:
     """The records of ranges; nothing is read yet.
@@ -85,17 +97,21 @@ def open_source(
     :param options: of the source, without the offsets.
     :param topic_ids: id of each topic, as far as it is known; a part of the pieces' names.
     :param goes_on: whether this is a batch of a stream.
+    :param bundles: whether a Spark task may have several pieces; then there must be no rows.
     :param transaction_timeout_ms: of the writer's transactions, during which the source must not be waited for long.
     """
-    tasks = tasks_of(spans, preserve_order=preserve_order)
-    records = read_tasks(spark, tasks, options, transaction_timeout_ms)
+    pieces = cut(ranges, tasks_of(spans, preserve_order=preserve_order), topic_ids, goes_on=goes_on)
+    tasks = bundled(pieces, spark.sparkContext.defaultParallelism) if bundles else tuple((piece,) for piece in pieces)
+    read = [[span for piece in task for span in piece.spans] for task in tasks]
+    records = read_tasks(spark, read, options, transaction_timeout_ms)
     if records is not None:
         has_gaps = sum(span.size for span in spans) > sum(r.size for r in ranges)
-        return Source(records, None, cut(ranges, tasks, topic_ids, goes_on=goes_on), has_gaps)
+        return Source(records, None, tasks, has_gaps)
     loads = [_load_ranges(spark.session, {r.topic_partition: r}, options) for r in sorted(ranges)]
     rows = reduce(lambda above, below: above.unionAll(below), loads)
     warning = _PUBLIC_READER.format(spark.sparkContext.version)
-    return Source(None, rows, cut(ranges, [[r] for r in ranges], topic_ids), warnings=(warning,))
+    tasks = tuple((piece,) for piece in cut(ranges, [[r] for r in ranges], topic_ids))
+    return Source(None, rows, tasks, warnings=(warning,))
 
 
 def read_ranges(spark: SparkSession, ranges: Iterable[OffsetRange], options: Mapping[str, str]) -> DataFrame:

@@ -107,17 +107,17 @@ def merged(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
 
 
 def run_writer(
-    context: SparkContext, records: Any, settings: WriterSettings, pieces: Sequence[str], monitor: TaskMonitor
+    context: SparkContext, records: Any, settings: WriterSettings, tasks: Sequence[str], monitor: TaskMonitor
 ) -> WriteResult:
     """Write all records, and return when every one is acknowledged.
 
     :param records: a ``JavaRDD`` of Kafka's records, or of rows as ``transform.to_rows`` makes them.
-    :param pieces: for each Spark partition what ``writer_messages.piece_text`` gave.
+    :param tasks: for each Spark partition what ``writer_messages.task_text`` gave.
     :param monitor: watches the job group that is set.
     :raises Py4JJavaError: what Spark raised; ``monitor.failure`` has the failure of a task that has a name.
     """
     result = WriteResult()
-    writer = _new(context, "RecordWriter", settings.to_json(), _broadcast(context, pieces), monitor.total)
+    writer = _new(context, "RecordWriter", settings.to_json(), _broadcast(context, tasks), monitor.total)
     for report in records.mapPartitions(writer).collect():
         result.add(TaskReport.from_json(str(report)))
     return result
@@ -132,7 +132,7 @@ def missing_internals(context: SparkContext) -> str | None:
 def in_range(context: SparkContext, pieces: Sequence[str]) -> Any:
     """A Java function that passes the records that lie in a range.
 
-    :param pieces: as for :func:`run_writer`.
+    :param pieces: for each Spark partition its only one, as ``writer_messages.piece_text`` gave it.
     """
     return _new(context, "InRange", _broadcast(context, pieces))
 

@@ -18,6 +18,7 @@ from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, 
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, wait_for_open_transactions
 from airflow_provider_kafka_spark.jobs.run_store import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
+from airflow_provider_kafka_spark.jobs.transform import needs_sql
 
 #: Executors stamp records by their own clocks, if source timestamps are not kept.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
@@ -179,6 +180,7 @@ def _open(
         request.source_ids,
         preserve_order=request.preserve_order,
         goes_on=request.goes_on,
+        bundles=not needs_sql(request.transform),
         transaction_timeout_ms=int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)),
     )
 

@@ -27,7 +27,7 @@ from airflow_provider_kafka_spark.core.wire.writer_messages import (
     SharedPace,
     WantedRecords,
     WriterSettings,
-    piece_text,
+    task_text,
 )
 from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.kafka_rdd import poll_timeout_ms, wait_for_records_ms
@@ -79,7 +79,7 @@ def write_records(
     records = source.records
     batches, notes = _passed_batches(spark, request, remaining, configs)
     settings = replace(settings, batches=batches)
-    if batches is not None:
+    if batches is not None and batches.passes_on:
         memory = batches_memory(request.sink_options, batches.max_bytes)
         settings = replace(settings, producer={**settings.producer, "buffer.memory": memory})
     if records is None or needs_sql(transform):
@@ -88,9 +88,9 @@ def write_records(
         rows = to_rows(of_source, transform, whole=not is_beside)
         settings = replace(settings, columns=tuple(rows.columns))
         records = computed_rows(rows)
-    pieces = [piece_text(piece, remaining.slots.get(piece.name)) for piece in source.pieces]
+    tasks = [task_text(task, remaining.slots) for task in source.tasks]
     try:
-        return replace(run_writer(spark.sparkContext, records, settings, pieces, monitor), notes=notes)
+        return replace(run_writer(spark.sparkContext, records, settings, tasks, monitor), notes=notes)
     except Py4JJavaError as error:
         failure = monitor.failure
         if failure is None:
@@ -138,21 +138,27 @@ def _settings(
 def _passed_batches(
     spark: SparkApplication, request: JobRequest, remaining: Remaining, configs: Mapping[str, Mapping[str, str]]
 ) -> tuple[PassedBatches | None, tuple[str, ...]]:
-    """How batches are passed on, or None; and what the author should know, who asked for nothing else."""
-    options = request.source_options
+    """How batches are read, or None; and what the author should know, who asked for no other records."""
+    options, source = request.source_options, remaining.source
+    passes_on = not changes(request.transform)
     # Without Spark's Kafka RDD the writer gets rows, and so do batches that have to be taken apart.
-    if remaining.source is None or remaining.source.records is None or changes(request.transform):
+    if source is None or source.records is None or not (passes_on or source.has_bundles):
         return None, ()
     others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.fail_on_data_loss)
     others += targets_in_the_way(sorted(remaining.target_ids), configs)
-    if not others and (missing := missing_internals(spark.sparkContext)):
+    missing = missing_internals(spark.sparkContext)
+    if not others and missing:
         others = (f"Kafka's client: {missing}",)
-    if others:
-        return None, (warning_of(others),)
+    notes = (warning_of(others),) if passes_on and others else ()
+    passes_on = passes_on and not others
+    # Spark's source opens a consumer for each partition, where that of the writer goes from one to the next.
+    of_source = clients_in_the_way(options, {}, fail_on_data_loss=request.fail_on_data_loss)
+    if not passes_on and (not source.has_bundles or missing or of_source):
+        return None, notes
     consumer = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    largest = min(int(config["max.message.bytes"]) for config in configs.values())
+    largest = min((int(config["max.message.bytes"]) for config in configs.values()), default=0)
     wait_ms = wait_for_records_ms(options, int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)))
-    return PassedBatches({**consumer, **_CONSUMER}, largest, wait_ms, LEAST_BYTES, SAMPLE_BYTES), ()
+    return PassedBatches({**consumer, **_CONSUMER}, passes_on, largest, wait_ms, LEAST_BYTES, SAMPLE_BYTES), notes
 
 
 def _wanted(transform: Transform) -> WantedRecords | None:

@@ -420,6 +420,14 @@ BREAKAGES = (
         ["tests/jobs/writer/test_writer.py::test_the_transaction_ends_with_the_attempt"],
     ),
     Breakage(
+        "slot-of-a-later-piece-not-loaded",
+        "A Spark task goes on with each of its pieces from what is committed of that piece.",
+        "airflow_provider_kafka_spark/jobs/writer/TaskClients.java",
+        "            sink.openNext();\n",
+        "            // Its slot is not loaded.\n",
+        ["tests/jobs/writer/test_batches.py::test_a_later_piece_without_its_slot_is_an_error"],
+    ),
+    Breakage(
         "position-off-by-one",
         "An attempt goes on with exactly the first record that is not committed.",
         "airflow_provider_kafka_spark/jobs/writer/TaskWriter.java",

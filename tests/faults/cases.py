@@ -43,6 +43,7 @@ class Layout(Enum):
 
     IN_ORDER = "one task for each partition"
     CUT = "preserve_order=False, cut"
+    BUNDLES = "preserve_order=False, cut into so many that a task has several"
     MANY_RANGES = "many ranges"
 
 
@@ -103,7 +104,7 @@ EXCLUDED = (
     Exclusion(
         "A batch of a stream has one range of each partition, which one task reads.",
         {Kind.STREAM},
-        {Layout.CUT, Layout.MANY_RANGES},
+        {Layout.CUT, Layout.BUNDLES, Layout.MANY_RANGES},
     ),
     Exclusion("Its executor is the driver's JVM.", {Fault.EXECUTOR_KILLED}, {Master.LOCAL}),
     Exclusion(

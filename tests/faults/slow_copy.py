@@ -25,7 +25,8 @@ from tests.jobs.runs import SLOW, copy_request
 RECORDS, PARTITIONS = 4_000, 2
 #: Of one partition.
 END = RECORDS // PARTITIONS
-_CUT_OFFSETS, _OFFSETS_PER_TRIGGER = 300, 1_000
+_CUT_OFFSETS = {Layout.CUT: 600, Layout.BUNDLES: 50}
+_OFFSETS_PER_TRIGGER = 1_000
 
 
 def new_copy(case: Case, broker: BrokerClient, tell: Callable[[str, object], None]) -> Copy:
@@ -45,7 +46,7 @@ def new_copy(case: Case, broker: BrokerClient, tell: Callable[[str, object], Non
         OffsetRange(source, p, start, end) for p in range(PARTITIONS) for start, end in _offsets(case.kind, case.layout)
     )
     copied = [r for i, r in enumerate(records) if any(_holds(range_, i) for range_ in ranges)]
-    return Copy(broker, _request(case, broker, ranges, target), copied, tell, in_order=case.layout is not Layout.CUT)
+    return Copy(broker, _request(case, broker, ranges, target), copied, tell, in_order=case.layout not in _CUT_OFFSETS)
 
 
 def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: Path) -> JobRequest:
@@ -107,7 +108,7 @@ def with_options(request: JobRequest, source: Mapping[str, str], sink: Mapping[s
 
 
 def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str) -> JobRequest:
-    spans = plan_spans(ranges, _CUT_OFFSETS if case.layout is Layout.CUT else None)
+    spans = plan_spans(ranges, _CUT_OFFSETS.get(case.layout))
     run_id = os.urandom(8).hex()
     # The broker hands out little at a time, so that a copy lasts for seconds on any machine, and for as long as three
     # brokers need to restart.
@@ -122,7 +123,7 @@ def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str
         topic=target,
         **({"provenance": "segments", "preserve_partition": True} if case.delivery.by_batches else {}),
         source_options={**SLOW, "kafka.fetch.max.wait.ms": str(wait_ms)},
-        preserve_order=case.layout is not Layout.CUT,
+        preserve_order=case.layout not in _CUT_OFFSETS,
         delivery="exactly_once" if case.delivery.is_exactly_once else "at_least_once",
         audit_from={target: {str(p): 0 for p in range(PARTITIONS)}},
     )

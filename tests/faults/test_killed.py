@@ -34,7 +34,9 @@ def _of_stream(fault: Fault, delivery: Delivery = EXACTLY_ONCE) -> Case:
 
 #: The job fails, and the retry writes only what is missing.
 _AT_LEAST_ONCE = replace(_ON_EXECUTORS, kind=Kind.COPY, layout=Layout.IN_ORDER, delivery=Delivery.AT_LEAST_ONCE)
-_SHORT = ((OWN, _ON_EXECUTORS),)
+#: Each Spark task has ten pieces.
+_OF_BUNDLES = replace(_ON_EXECUTORS, layout=Layout.BUNDLES)
+_SHORT = ((OWN, _ON_EXECUTORS), (OWN, _OF_BUNDLES))
 _LONG = (
     (OWN, _AT_LEAST_ONCE),
     (OWN, _of_stream(Fault.DRIVER_KILLED, Delivery.BATCHES)),

@@ -18,6 +18,7 @@ _WIDE_FIRST = Try(TWO_PIECES, "first")
 _NARROW_FIRST = Try(((0,),), "first")
 _LARGER = Try(TWO_PIECES, "clear")
 _CUT: Plan = ((0,), (1,))
+_CUT_FIRST = Try(_CUT, "first")
 _AT_LEAST_ONCE = Try(kind="clear", delivery=AT_LEAST_ONCE)
 _NO_MARK = Try(kind="clear", delivery=AT_LEAST_ONCE, may_mark=False)
 
@@ -102,6 +103,18 @@ _CARRIES = Rules(reads_back=False, carries=True)
         ),
         pytest.param(
             Scenario((_WIDE_FIRST,), attempts=2), Rules(piece_name=lambda _: "orders-0"), id="two-pieces-of-one-name"
+        ),
+        pytest.param(
+            Scenario((_CUT_FIRST,), attempts=2, bundles=True),
+            Rules(slot_of=lambda names, _: names[0]), id="only-the-first-slot-of-a-bundle-is-committed",
+        ),
+        pytest.param(
+            Scenario((_CUT_FIRST,), attempts=2, bundles=True),
+            Rules(loads_each_slot=False), id="only-the-first-slot-of-a-bundle-is-loaded",
+        ),
+        pytest.param(
+            Scenario((_CUT_FIRST,), attempts=2, bundles=True),
+            Rules(task_id=lambda name, attempt: f"{name}.{attempt}"), id="each-attempt-of-a-bundle-has-its-own-id",
         ),
         pytest.param(
             Scenario((_FIRST, _RETRY), ("the target is recreated",)),

@@ -28,6 +28,7 @@ _NARROW_FIRST, _NARROW_RETRY = Try(((0,),), "first"), Try(((0,),), "retry")
 _NARROW_CLEAR = Try(((0,),), "clear")
 _PERMITTING, _PERMITTING_CLEAR = Try(permits_loss=True), Try(kind="clear", permits_loss=True)
 _CUT: Plan = ((0,), (1,))
+_CUT_FIRST = Try(_CUT, "first")
 _LONGER, _LONGER_RETRY = Try(((0, 1, 2),), "clear"), Try(((0, 1, 2),), "retry")
 #: Records have no header, and the result maps their offsets.
 _CARRIES = Rules(reads_back=False, carries=True)
@@ -36,6 +37,27 @@ _CARRIES = Rules(reads_back=False, carries=True)
 #: Each with a number of states that it has at least.
 SCENARIOS = (
     pytest.param(Scenario((_WIDE_FIRST,), attempts=2), 5_000, id="attempts-of-two-pieces-side-by-side"),
+    pytest.param(Scenario((_CUT_FIRST,), attempts=2, bundles=True), 100, id="attempts-of-a-bundle"),
+    pytest.param(Scenario((_CUT_FIRST,), attempts=3, bundles=True), 2_000, id="three-attempts-of-a-bundle"),
+    pytest.param(Scenario((_CUT_FIRST, Try(_CUT)), bundles=True), 300, id="two-tries-of-a-bundle"),
+    pytest.param(
+        Scenario((_CUT_FIRST, Try(_CUT)), attempts=2, bundles=True),
+        20_000, id="two-tries-and-stale-attempts-of-a-bundle", marks=pytest.mark.long,
+    ),
+    pytest.param(
+        Scenario((_FIRST, Try(_CUT, "clear")), bundles=True, rules=_CARRIES), 300, id="segments-and-a-bundle"
+    ),
+    pytest.param(
+        Scenario((_CUT_FIRST, Try(_CUT)), ("a slot expires",), bundles=True), 1_000, id="an-expired-slot-of-a-bundle"
+    ),
+    pytest.param(
+        Scenario((_CUT_FIRST, Try(_CUT)), ("the target is recreated",), bundles=True),
+        1_000, id="a-bundle-and-a-recreated-target",
+    ),
+    pytest.param(
+        Scenario((_CUT_FIRST, Try(_CUT, "clear", AT_LEAST_ONCE), Try(_CUT, "clear")), bundles=True),
+        2_000, id="a-bundle-at-least-once-and-back",
+    ),
     pytest.param(Scenario((_FIRST,), attempts=3), 1_000, id="three-attempts-of-a-piece-side-by-side"),
     pytest.param(
         Scenario((_FIRST, _RETRY), attempts=2), 40_000, id="two-tries-and-stale-attempts", marks=pytest.mark.long

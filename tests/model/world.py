@@ -7,7 +7,7 @@ out, because an actor that fails changes nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -63,6 +63,12 @@ class Rules:
     latest: Callable[[Iterable[Mark]], Mark | None] = run_protocol.latest
     may_have_delivered: Callable[[bool, int, int], bool] = run_protocol.may_have_delivered
     piece_name: Callable[[str], str] = str
+    #: The transactional id of a task: the name of its first piece, whichever attempt of it this is.
+    task_id: Callable[[str, int], str] = lambda name, _: name
+    #: The slot that a transaction commits, of those of the task's pieces.
+    slot_of: Callable[[Sequence[str], int], str] = lambda names, piece: names[piece]
+    #: Whether a task loads the slot of each of its pieces, or of the first only.
+    loads_each_slot: bool = True
     #: Whether the worker reads the mark, and what is beside the checkpoint, before it chooses a number.
     knows_numbers: bool = True
     #: Whether a mark is only written by the producer that was the last to open the owner's transactional id.
@@ -101,7 +107,8 @@ class Scenario:
 
     :param tries: of the Airflow task, one after the other; a driver of an earlier one may live on.
     :param faults: each happens once, at any moment, or never.
-    :param attempts: how many attempts Spark may start of each piece, in each driver; the earlier ones may live on.
+    :param attempts: how many attempts Spark may start of each task, in each driver; the earlier ones may live on.
+    :param bundles: one Spark task copies all pieces of a driver, one after the other; otherwise each has its own.
     :param drivers: how many drivers the cluster manager may start for one submission.
     :param workers_live_on: whether the process of an earlier try may live on too.
     :param drivers_live_on: whether the drivers of an earlier try may live on, and their tasks.
@@ -115,6 +122,7 @@ class Scenario:
     tries: tuple[Try, ...]
     faults: tuple[str, ...] = ()
     attempts: int = 1
+    bundles: bool = False
     drivers: int = 1
     workers_live_on: bool = False
     drivers_live_on: bool = True
@@ -204,7 +212,7 @@ class Driver(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One attempt of a Spark task."""
+    """One attempt of a Spark task, at one of its pieces."""
 
     driver: int
     piece: int

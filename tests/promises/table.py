@@ -148,7 +148,7 @@ Beyond that, `warnings` says that they were not counted
   quick: rule
 
 # Exactly once
-commits with its records how far it is
+commits with its records how far the piece is
   tests/jobs/writer/test_writer.py::test_writes_all_records_and_reports_them
   tests/jobs/test_exactly_once.py::test_a_retry_goes_on_from_the_committed_progress
 Opening a task fences every earlier attempt of it

@@ -1,7 +1,8 @@
-"""Spans and planned ranges -> the piece of the plan that each Spark task copies. No I/O.
+"""Spans and planned ranges -> the pieces of the plan that Spark tasks copy. No I/O.
 
-A piece has a name of its own, by which its transactions and its committed progress are found again: two pieces with one
-name would fence each other, and each would take the other's progress for its own.
+A piece has a name of its own, by which its committed progress is found again, and the transactions of the Spark task
+that begins with it: two pieces with one name would fence each other, and each would take the other's progress for its
+own.
 """
 
 from __future__ import annotations
@@ -10,14 +11,22 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 
 from airflow_provider_kafka_spark.core.errors import PlanError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
 
-#: Each Spark task costs a transaction, about a tenth of a second, and memory of the driver.
+#: Each piece costs a transaction, and memory of the driver.
 MAX_PIECES = 10_000
 #: Of a plan, and of each list that the ledger reads of a copy.
 MAX_RANGES = 100_000
+#: To open its clients takes a Spark task about as long as to copy so many records.
+SMALL_PIECE_OFFSETS = 50_000
+#: A Spark task that fails reads all its pieces again.
+MAX_BUNDLE_OFFSETS = 200_000
+#: So that a core has something left to do when another one is done.
+_TASKS_PER_CORE = 4
 _NAME = re.compile(r"(.*)-(\d+)-(\d+)")
 
 
@@ -37,7 +46,7 @@ class PlannedPart:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one Spark task copies, in order: spans of one Kafka partition.
+    """What a Spark task copies in one go, in order: spans of one Kafka partition.
 
     :param name: unique in a run.
     :param spans: what the task reads.
@@ -112,6 +121,27 @@ def cut(
             "please report it with the plan."
         )
     return tuple(pieces)
+
+
+def bundled(pieces: Sequence[Piece], cores: int) -> tuple[tuple[Piece, ...], ...]:
+    """The pieces that each Spark task copies, one after the other.
+
+    A task has one piece, unless there are many small ones: it takes a task longer to open its clients than to copy such
+    a piece, so a few tasks share them.
+
+    :param pieces: sorted.
+    :param cores: on which tasks run at once.
+    :return: the tasks, in the order of their first pieces.
+    """
+    small = [piece for piece in pieces if piece.offsets <= SMALL_PIECE_OFFSETS]
+    most = max(_TASKS_PER_CORE * cores, ceil(sum(piece.offsets for piece in small) / MAX_BUNDLE_OFFSETS))
+    if len(small) <= most:
+        return tuple((piece,) for piece in pieces)
+    bounds = [i * len(small) // most for i in range(most + 1)]
+    bundles = {small[start].name: tuple(small[start:end]) for start, end in pairwise(bounds)}
+    large = {piece.name: (piece,) for piece in pieces if piece.offsets > SMALL_PIECE_OFFSETS}
+    first = large | bundles
+    return tuple(first[piece.name] for piece in pieces if piece.name in first)
 
 
 def _begins_in(r: OffsetRange, span: OffsetRange) -> bool:

@@ -6,7 +6,7 @@ The Java classes ``Settings``, ``Piece``, ``TaskReport`` and ``WriteFailure`` in
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece
@@ -95,9 +95,10 @@ class SchemaIds:
 
 @dataclass(frozen=True, slots=True)
 class PassedBatches:
-    """How record batches are passed on as they are.
+    """How record batches are read by the writer's own consumer.
 
     :param consumer: settings of the consumer, without the prefix ``kafka.``; secrets are references.
+    :param passes_on: they are passed on as they are; otherwise all are taken apart.
     :param max_bytes: the largest batch that every target takes.
     :param wait_ms: how long one wait for the source is at most.
     :param least_bytes: records are read one by one where batches have fewer, on average of the source's first answer
@@ -106,6 +107,7 @@ class PassedBatches:
     """
 
     consumer: Mapping[str, str] = field(repr=False)
+    passes_on: bool
     max_bytes: int
     wait_ms: int
     least_bytes: int
@@ -130,7 +132,7 @@ class WriterSettings:
     :param commit_records: records of one transaction at most.
     :param commit_ms: how long a transaction is open at most, while records arrive.
     :param owner: None if no mark could be written.
-    :param id_prefix: transactional ids are this and the name of a piece; None for at least once.
+    :param id_prefix: transactional ids are this and the name of a task's first piece; None for at least once.
     :param delivered: an earlier try delivered everything: records are only read and counted.
     :param pace: None for no limit.
     :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
@@ -251,6 +253,14 @@ class TaskFailure:
     def from_json(cls, text: str) -> TaskFailure:
         """:raises ProtocolError: if it is no failure of this version."""
         return decode_text(cls, text, version=_VERSION, name="The failure of a Spark task")
+
+
+def task_text(pieces: Sequence[Piece], slots: Mapping[str, Slot]) -> str:
+    """The pieces that a Spark task copies one after the other, a line for each.
+
+    :param slots: by the name of the piece, as far as there are any.
+    """
+    return "\n".join(piece_text(piece, slots.get(piece.name)) for piece in pieces)
 
 
 def piece_text(piece: Piece, slot: Slot | None) -> str:

@@ -34,14 +34,12 @@ final class AdminTargetCluster implements TargetCluster {
     private static final String[] LOGIN = {"bootstrap.", "security.", "sasl.", "ssl.", "config.providers"};
 
     private final Settings settings;
-    private final Piece piece;
     private final Admin admin;
     private final long timeoutMs;
 
     /** @param config of a producer; only its login and its time for a request are taken */
-    AdminTargetCluster(Settings settings, Piece piece, Map<String, Object> config) {
+    AdminTargetCluster(Settings settings, Map<String, Object> config) {
         this.settings = settings;
-        this.piece = piece;
         // A job whose producer gives up soon does not wait longer for an answer either.
         timeoutMs = Math.min(MAX_TIMEOUT_MS, settings.deliveryTimeoutMs);
         HashMap<String, Object> login = new HashMap<String, Object>();
@@ -57,9 +55,9 @@ final class AdminTargetCluster implements TargetCluster {
     }
 
     @Override
-    public RunState runState() {
+    public RunState runState(Piece piece) {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
-        RunState found = stableRunState();
+        RunState found = stableRunState(piece);
         while (found == null) {
             if (System.nanoTime() > deadline) {
                 throw new org.apache.kafka.common.errors.TimeoutException(
@@ -68,7 +66,7 @@ final class AdminTargetCluster implements TargetCluster {
                 );
             }
             Sink.pause(PAUSE_MS);
-            found = stableRunState();
+            found = stableRunState(piece);
         }
         return found;
     }
@@ -77,7 +75,7 @@ final class AdminTargetCluster implements TargetCluster {
      * Null while a transaction is changing it: brokers then answer that an offset is not stable (KIP-447), and Kafka's
      * client leaves it out. One that was never committed is there, as null.
      */
-    private RunState stableRunState() {
+    private RunState stableRunState(Piece piece) {
         HashMap<String, ListConsumerGroupOffsetsSpec> groups = new HashMap<String, ListConsumerGroupOffsetsSpec>();
         ask(groups, settings.ownerGroup, settings.ownerPartition);
         ask(groups, piece.slotGroup, piece.slotPartition);

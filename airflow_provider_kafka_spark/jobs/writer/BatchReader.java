@@ -3,7 +3,6 @@ package airflow_provider_kafka_spark.jobs.writer;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.Comparator;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
@@ -42,7 +41,9 @@ final class BatchReader implements Iterator {
     private static final Logger LOG = LoggerFactory.getLogger(BatchReader.class);
     private static final Duration CLOSE = Duration.ofSeconds(1L);
 
+    private final BatchSettings settings;
     private final Piece piece;
+    private final Map config;
     private final long waitMs;
     private final boolean checksCrcs;
     private final boolean isCommittedOnly;
@@ -68,19 +69,29 @@ final class BatchReader implements Iterator {
 
     /** @throws UnsupportedOperationException if Kafka's client lacks what is needed */
     BatchReader(BatchSettings settings, Piece piece, Map config) {
+        this(settings, piece, config, new KafkaConsumer(config, new ByteArrayDeserializer(), new ByteArrayDeserializer()));
+    }
+
+    private BatchReader(BatchSettings settings, Piece piece, Map config, KafkaConsumer consumer) {
+        this.settings = settings;
         this.piece = piece;
+        this.config = config;
+        this.consumer = consumer;
         waitMs = settings.waitMs;
         leastBytes = settings.leastBytes;
         sampleBytes = settings.sampleBytes;
         position = piece.first;
-        HashMap all = new HashMap(config);
-        checksCrcs = !"false".equalsIgnoreCase(String.valueOf(all.get("check.crcs")));
-        isCommittedOnly = "read_committed".equalsIgnoreCase(String.valueOf(all.get("isolation.level")));
-        consumer = new KafkaConsumer(all, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        checksCrcs = !"false".equalsIgnoreCase(String.valueOf(config.get("check.crcs")));
+        isCommittedOnly = "read_committed".equalsIgnoreCase(String.valueOf(config.get("isolation.level")));
         TopicPartition partition = new TopicPartition(piece.topic, piece.partition);
         consumer.assign(Collections.singletonList(partition));
         consumer.seek(partition, position);
         fetches.open(consumer, partition);
+    }
+
+    /** The reader of another piece, by the same consumer; this one is not asked any more. */
+    BatchReader of(Piece another) {
+        return new BatchReader(settings, another, config, consumer);
     }
 
     @Override
@@ -218,7 +229,7 @@ final class BatchReader implements Iterator {
             return null;
         }
         SourceBatch found = new SourceBatch(batch);
-        if (isSmall) {
+        if (isSmall || !settings.passesOn) {
             takeApart(found);
             return null;
         }

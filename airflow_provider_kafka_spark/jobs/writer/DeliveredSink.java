@@ -20,6 +20,11 @@ final class DeliveredSink extends Sink {
     }
 
     @Override
+    void openNext() {
+        open();
+    }
+
+    @Override
     void beginTransaction() {
         throw new IllegalStateException("Piece " + piece.name + " was delivered.");
     }

@@ -12,7 +12,7 @@ public final class InRange implements Function {
     private final Broadcast pieces;
     private transient Piece piece;
 
-    /** @param pieces texts, one for each Spark partition */
+    /** @param pieces texts, one for each Spark partition, which has one piece */
     public InRange(Broadcast pieces) {
         this.pieces = pieces;
     }
@@ -20,7 +20,7 @@ public final class InRange implements Function {
     @Override
     public Object call(Object input) {
         if (piece == null) {
-            piece = Piece.ofThisTask(pieces);
+            piece = Piece.ofThisTask(pieces)[0];
         }
         return Boolean.valueOf(piece.find(((ConsumerRecord) input).offset()) >= 0);
     }

@@ -5,7 +5,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
 import org.apache.spark.broadcast.Broadcast;
 
-/** What one Spark task copies: ranges of one Kafka partition, in order. Offsets between them are read and dropped. */
+/** What a Spark task copies in one go: ranges of one Kafka partition, in order. Offsets between are read and dropped. */
 final class Piece {
     final String name;
     final String topic;
@@ -63,9 +63,14 @@ final class Piece {
         return new Piece(Fields.parse("Piece", text));
     }
 
-    /** The piece of the Spark task that runs in this thread. */
-    static Piece ofThisTask(Broadcast<?> pieces) {
-        return parse(((String[]) pieces.value())[TaskContext.getPartitionId()]);
+    /** The pieces of the Spark task that runs in this thread, which has at least one: one on each line. */
+    static Piece[] ofThisTask(Broadcast<?> tasks) {
+        String[] lines = ((String[]) tasks.value())[TaskContext.getPartitionId()].split("\n");
+        Piece[] pieces = new Piece[lines.length];
+        for (int i = 0; i < lines.length; i++) {
+            pieces[i] = parse(lines[i]);
+        }
+        return pieces;
     }
 
     boolean holds(String otherTopic, int otherPartition, long offset) {

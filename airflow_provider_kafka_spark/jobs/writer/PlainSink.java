@@ -21,6 +21,11 @@ final class PlainSink extends Sink {
     }
 
     @Override
+    void openNext() {
+        look();
+    }
+
+    @Override
     void beginTransaction() {
         // There are none.
     }

@@ -1,6 +1,5 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
-import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.producer.Producer;
@@ -12,6 +11,7 @@ import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.spark.TaskContext;
+import org.apache.spark.executor.OutputMetrics;
 
 /** Sends the records of one piece, and knows when all of them are acknowledged. */
 @SuppressWarnings("cast")
@@ -30,9 +30,11 @@ abstract class Sink {
     private long sent;
     private long bytesBefore;
     private long bytes;
+    private long committed;
+    private long committedBytes;
     private long rejectedBytes;
     private long changed;
-    /** Null if records are read one by one. */
+    /** Null if no batches are passed on. */
     private final ProducerInternals passing;
     private long passed;
     private String firstChanged;
@@ -48,14 +50,18 @@ abstract class Sink {
         this.context = context;
         provenance = new Provenance(settings, piece);
         progress = new CommittedProgress(piece, settings.segments);
-        passing = settings.batches == null || producer == null ? null : new ProducerInternals();
+        boolean passesOn = settings.batches != null && settings.batches.passesOn && producer != null;
+        passing = passesOn ? new ProducerInternals() : null;
         if (passing != null) {
             passing.open(producer);
         }
     }
 
-    /** Before the first record. */
+    /** Before the first record of the first piece of a task. */
     abstract void open();
+
+    /** Before the first record of a later piece, with the producer of the one before. */
+    abstract void openNext();
 
     /** What a transaction needs before its first record; nothing is open yet. */
     abstract void beginTransaction();
@@ -178,8 +184,11 @@ abstract class Sink {
         endTransaction(position);
         isOpen = false;
         progress.advance(position);
-        context.taskMetrics().outputMetrics().setRecordsWritten(sent);
-        context.taskMetrics().outputMetrics().setBytesWritten(bytes);
+        OutputMetrics metrics = context.taskMetrics().outputMetrics();
+        metrics.setRecordsWritten(metrics.recordsWritten() + sent - committed);
+        metrics.setBytesWritten(metrics.bytesWritten() + bytes - committedBytes);
+        committed = sent;
+        committedBytes = bytes;
     }
 
     /** Fails if a record was refused. */
@@ -253,15 +262,9 @@ abstract class Sink {
         }
     }
 
-    final void close() {
-        if (producer != null) {
-            producer.close(Duration.ZERO);
-        }
-    }
-
     /** Fails if this job does not have the run. */
     final RunState checkOwner() {
-        RunState found = cluster.runState();
+        RunState found = cluster.runState(piece);
         if (settings.mark != null && !settings.mark.isSame(found.mark)) {
             String owner = found.mark == null ? "No submission" : "Another one, " + found.mark + ",";
             throw WriteFailure.of(

@@ -4,8 +4,8 @@ import java.util.Map;
 
 /** What a task asks the target's brokers. Every call is bounded, and fails with a {@code KafkaException}. */
 interface TargetCluster {
-    /** The owner's mark and the committed progress of the piece, by one request. */
-    RunState runState();
+    /** The owner's mark and the committed progress of a piece, by one request. */
+    RunState runState(Piece piece);
 
     /** The present ids of the topics that the settings name; a topic that does not exist is absent. */
     Map<String, String> targetIds();

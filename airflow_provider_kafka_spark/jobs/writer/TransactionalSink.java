@@ -7,8 +7,8 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.spark.TaskContext;
 
 /**
- * Exactly once: each transaction also commits how far the piece is. The transactional id belongs to run and piece, so
- * that opening the sink fences the piece's earlier attempts, and it goes on from what they committed.
+ * Exactly once: each transaction also commits how far the piece is. The transactional id belongs to run and Spark task,
+ * so that opening the first sink fences the task's earlier attempts, and each sink goes on from what they committed.
  */
 final class TransactionalSink extends Sink {
     /** How long the end of a failed attempt waits for the abort of its transaction. */
@@ -26,11 +26,21 @@ final class TransactionalSink extends Sink {
             // An attempt that lost its run must not fence the one that has it now.
             checkOwner();
             producer.initTransactions();
+        } catch (KafkaException error) {
+            throw failure("Piece " + piece.name + " could not begin.", error);
+        }
+        openNext();
+    }
+
+    /** What is loaded has everything that earlier attempts committed: they are fenced. */
+    @Override
+    void openNext() {
+        try {
             if (!progress.load(checkOwner().progress)) {
                 throw WriteFailure.of(
                     WriteFailure.PROGRESS_UNKNOWN, "The progress of piece " + piece.name + " must be in the group "
-                        + piece.slotGroup + "; it is not. This Spark task has written nothing. A retry finds out what "
-                        + "was delivered.", null
+                        + piece.slotGroup + "; it is not. This Spark task has written nothing of it. A retry finds out "
+                        + "what was delivered.", null
                 );
             }
         } catch (KafkaException error) {

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import PlanError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.offsets.pieces import Piece, PlannedPart, cut
+from airflow_provider_kafka_spark.core.offsets.pieces import (
+    MAX_BUNDLE_OFFSETS,
+    SMALL_PIECE_OFFSETS,
+    Piece,
+    PlannedPart,
+    bundled,
+    cut,
+)
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans, tasks_of
 
 _SIZES = st.lists(st.tuples(st.integers(0, 9_000), st.integers(1, 3_000)), min_size=1, max_size=90)
@@ -40,6 +47,28 @@ def test_a_stream_goes_on_under_one_name() -> None:
     (piece,) = cut({r: 0}, [[r]], {"o": "id"}, goes_on=True)
 
     assert piece.name == "o-id-0"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param([5] * 8, [1] * 8, id="few"),
+        pytest.param([SMALL_PIECE_OFFSETS + 1] * 20, [1] * 20, id="large"),
+        pytest.param([5] * 2_000, [250] * 8, id="many-and-small"),
+        pytest.param([5] * 10 + [10**6] + [5] * 10, [2, 3, 2, 3, 1, 2, 3, 2, 3], id="one-is-large"),
+        pytest.param([SMALL_PIECE_OFFSETS] * 40, [4] * 10, id="as-many-as-a-task-may-read-again"),
+    ],
+)
+def test_many_small_pieces_share_a_task(sizes: list[int], expected: list[int]) -> None:
+    """Four tasks for each of two cores, and no piece in two of them."""
+    spans = [OffsetRange("o", i, 0, size) for i, size in enumerate(sizes)]
+    pieces = cut({span: i for i, span in enumerate(spans)}, [[span] for span in spans], {})
+
+    tasks = bundled(pieces, 2)
+
+    assert [len(task) for task in tasks] == expected
+    assert sorted((piece for task in tasks for piece in task), key=lambda piece: piece.spans) == list(pieces)
+    assert all(sum(piece.offsets for piece in task) <= MAX_BUNDLE_OFFSETS for task in tasks if len(task) > 1)
 
 
 @pytest.mark.parametrize(

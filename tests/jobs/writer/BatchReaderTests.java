@@ -127,7 +127,7 @@ public final class BatchReaderTests {
     }
 
     private static BatchReader reader(Map config, String topic, String ranges, int until) {
-        String settings = "{'version': 1, 'consumer': {}, 'max_bytes': 1000000, 'wait_ms': " + WAIT_MS
+        String settings = "{'version': 1, 'consumer': {}, 'passes_on': true, 'max_bytes': 1000000, 'wait_ms': " + WAIT_MS
             + ", 'least_bytes': 0, 'sample_bytes': 0}";
         String piece = "{'version': 1, 'name': 'piece', 'topic': '" + topic + "', 'partition': 0, 'ranges': " + ranges
             + ", 'until': " + until + ", 'slot': null}";

@@ -377,7 +377,7 @@ public final class SinkTests {
         }
 
         @Override
-        public RunState runState() {
+        public RunState runState(Piece piece) {
             looks++;
             return new RunState(mark, progress);
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.wire.writer_messages import (
     Slot,
     TaskFailure,
     WriterSettings,
-    piece_text,
+    task_text,
 )
 from airflow_provider_kafka_spark.jobs.kafka_rdd import read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, run_writer
@@ -40,7 +40,7 @@ class TaskFailedError(Exception):
 
 @dataclass
 class WriterJob:
-    """One piece, from the start of a topic, into another one.
+    """One Spark task, from the start of a topic, into another one: one piece, unless it is cut.
 
     :param source_broker: where the source is.
     :param broker: where the target is.
@@ -61,6 +61,8 @@ class WriterJob:
         #: What Spark reads.
         self.spans = self.pieces[0].spans
         self.slot = Slot(f"{self.prefix}slot", self.target, 0)
+        #: Of the pieces after the first one, by name.
+        self.slots: dict[str, Slot] = {}
         self.settings = WriterSettings(
             run_id="0123456789abcdef",
             provenance_header="from",
@@ -95,6 +97,16 @@ class WriterJob:
         """Commit the slot, by default at the start of the piece."""
         self._commit(self.slot.group, position, f"{name or self.pieces[0].name}\n")
 
+    def cut(self, offset: int) -> None:
+        """Two pieces, each with a slot."""
+        whole = OffsetRange(self.source, 0, 0, self.until)
+        spans = [replace(whole, until_offset=offset), replace(whole, from_offset=offset)]
+        self.pieces = cut({span: i for i, span in enumerate(spans)}, [[span] for span in spans], {})
+        self.spans = tuple(spans)
+        self.slots = {self.pieces[1].name: Slot(f"{self.prefix}slot-1", self.target, 0)}
+        self.open()
+        self._commit(f"{self.prefix}slot-1", offset, f"{self.pieces[1].name}\n")
+
     def change(self, **settings: Any) -> None:
         self.settings = replace(self.settings, **settings)
 
@@ -111,7 +123,7 @@ class WriterJob:
         context.setJobGroup(group, "a test of the writer")
         options = {"kafka.bootstrap.servers": self.source_broker.bootstrap_servers, **self.options}
         source = read_tasks(self.spark, [self.spans], options, transaction_timeout_ms=4_000)
-        texts: Sequence[str] = [piece_text(piece, self.slot) for piece in self.pieces]
+        texts = [task_text(self.pieces, {self.pieces[0].name: self.slot, **self.slots})]
         with TaskMonitor(context, group) as monitor:
             try:
                 return run_writer(context, records(source), self.settings, texts, monitor)

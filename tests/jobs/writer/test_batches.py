@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_kafka_spark.core.errors import SourceDamagedError
+from airflow_provider_kafka_spark.core.errors import ProgressUnknownError, SourceDamagedError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import cut
 from airflow_provider_kafka_spark.core.wire.writer_messages import PassedBatches, TaskReport
@@ -66,7 +66,9 @@ def new_job(spark: SparkSession, kafka_broker: KafkaBroker, delivery: str) -> Ne
             preserve_timestamps=True,
             segments=True,
             batches=PassedBatches(
-                consumer, **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_bytes": 0, "sample_bytes": 0, **batches}
+                consumer,
+                passes_on=True,
+                **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_bytes": 0, "sample_bytes": 0, **batches},
             ),
         )
         if delivery == "at_least_once":
@@ -126,6 +128,35 @@ def test_passes_all_batches(job: WriterJob) -> None:
     # Of whole batches, with what is between the values.
     assert report.bytes_written > sum(map(len, VALUES))
     assert job.broker.committed(job.slot.group, job.target) == {0: COUNT}
+
+
+@pytest.mark.parametrize("passes_on", [pytest.param(None, id="spark"), False, True])
+def test_a_task_copies_its_pieces_one_after_the_other(job: WriterJob, passes_on: bool | None) -> None:
+    """By one producer, each from its own slot; a second attempt goes on from both."""
+    batches = job.settings.batches
+    assert batches is not None
+    job.change(batches=None if passes_on is None else replace(batches, passes_on=passes_on), commit_records=30)
+    job.cut(105)
+
+    first, second = job.run(), job.run()
+
+    assert job.written() == VALUES
+    assert (first.read, first.written) == ({0: 105, 1: 95}, {0: 105, 1: 95})
+    assert [report.resumed_at for report in second.reports.values()] == [105, COUNT]
+    assert second.already_committed == {0: 105, 1: 95}
+    groups = [job.slot.group, job.slots[job.pieces[1].name].group]
+    assert [job.broker.committed(group, job.target) for group in groups] == [{0: 105}, {0: COUNT}]
+
+
+@pytest.mark.parametrize("passes_on", [pytest.param(None, id="spark"), True])
+def test_a_later_piece_without_its_slot_is_an_error(job: WriterJob, passes_on: bool | None) -> None:
+    """What was committed of the pieces before it stays."""
+    job.change(batches=None if passes_on is None else job.settings.batches)
+    job.cut(100)
+    job.slots = {job.pieces[1].name: replace(job.slot, group=f"{job.prefix}no-slot")}
+
+    assert job.failure().code == ProgressUnknownError.code
+    assert job.written() == VALUES[:100]
 
 
 @pytest.mark.parametrize("by_batches", [True, False])
