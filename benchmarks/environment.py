@@ -25,6 +25,9 @@ def own_environment() -> Iterator[Path]:
             "AIRFLOW_HOME": str(folder / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+            # Without them the first copy would store variables, and there is no Airflow around a task.
+            "AIRFLOW__KAFKA_SPARK__DEPLOYMENT": "benchmarks",
+            "AIRFLOW__KAFKA_SPARK__STATE_KEY": "the key of the benchmarks' own state",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": MASTER}),
             # For child processes: files that they do not remove are removed with the folder.
             "TMPDIR": str(folder),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from benchmarks import growing_requests
+from benchmarks import growing_copies, growing_requests
 from benchmarks.environment import connect_to
 from benchmarks.growing_rules import RULES, Work
 from benchmarks.rounds import emit, time_limit
@@ -95,14 +95,15 @@ BROKER_CURVES: tuple[tuple[str, str, Sequence[int], float, Callable[[KafkaBroker
 
 
 def measure_all() -> Section:
-    """The rules, and what is asked of a broker."""
-    with KafkaBroker() as broker:
+    """The rules, what is asked of a broker, and a copy."""
+    with KafkaBroker() as broker, growing_copies.copies_at(broker) as seconds_of_copy:
         connect_to(broker.bootstrap_servers)
         at_broker = [
             Curve(name, of, sizes, growing_requests.seconds_at(broker, prepare), most)
             for name, of, sizes, most, prepare in BROKER_CURVES
         ]
-        return measure((*CURVES, *at_broker))
+        copies = Curve("copy of partitions with five records", "partitions", (100, 500, 2_000), seconds_of_copy, 60.0)
+        return measure((*CURVES, *at_broker, copies))
 
 
 def measure(curves: Sequence[Curve]) -> Section:
