@@ -27,6 +27,8 @@ final class AdminTargetCluster implements TargetCluster {
     private static final long MAX_TIMEOUT_MS = 60000L;
     /** One broker that hangs must not use up the time of all attempts: the next one asks the broker that took over. */
     private static final long MAX_REQUEST_MS = 5000L;
+    /** A coordinator that goes away after its look-up is waited for until then; it is looked up again after that. */
+    private static final long MAX_CALL_MS = 15000L;
     private static final long PAUSE_MS = 20L;
     /** The text beside the number of tasks. */
     private static final String PAUSED = "paused";
@@ -51,13 +53,14 @@ final class AdminTargetCluster implements TargetCluster {
         Object requestMs = config.get(REQUEST_TIMEOUT);
         long producerMs = requestMs == null ? MAX_REQUEST_MS : Long.parseLong(requestMs.toString());
         login.put(REQUEST_TIMEOUT, Long.toString(Math.min(Math.min(producerMs, MAX_REQUEST_MS), timeoutMs)));
+        login.put("default.api.timeout.ms", Long.toString(Math.min(MAX_CALL_MS, timeoutMs)));
         admin = AdminClient.create(login);
     }
 
     @Override
     public RunState runState(Piece piece) {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
-        RunState found = stableRunState(piece);
+        RunState found = askOnce(piece, deadline);
         while (found == null) {
             if (System.nanoTime() > deadline) {
                 throw new org.apache.kafka.common.errors.TimeoutException(
@@ -66,9 +69,21 @@ final class AdminTargetCluster implements TargetCluster {
                 );
             }
             Sink.pause(PAUSE_MS);
-            found = stableRunState(piece);
+            found = askOnce(piece, deadline);
         }
         return found;
+    }
+
+    /** Null if it has to be asked again. */
+    private RunState askOnce(Piece piece, long deadline) {
+        try {
+            return stableRunState(piece);
+        } catch (org.apache.kafka.common.errors.TimeoutException error) {
+            if (System.nanoTime() > deadline) {
+                throw error;
+            }
+            return null;
+        }
     }
 
     /**
