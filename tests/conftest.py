@@ -66,6 +66,7 @@ _SERVICES = {
     # Airflow is heavy enough that one of them at a time is started.
     "marked": "shop",
     "airflow_api": "the page's Airflow",
+    "other_broker": "another broker",
     "secured_broker": "secured brokers",
     "misconfigured_broker": "secured brokers",
     "broker_without_tokens": "secured brokers",
@@ -161,6 +162,13 @@ def kubernetes_cluster() -> Iterator[KubernetesCluster]:
     """The Kubernetes API of this test session, with one node."""
     with KubernetesCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def other_broker() -> Iterator[KafkaBroker]:
+    """Another cluster than that of ``kafka_broker``, which a test may kill and start again."""
+    with KafkaBroker() as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -84,12 +84,6 @@ def keytool(*arguments: str) -> None:
     subprocess.run([str(program), *arguments, option, PASSWORD], check=True, capture_output=True)
 
 
-def scram_with_inline_pem(target: Cluster) -> dict[str, Any]:
-    extra = target.broker.sasl_client_config("bob", "SCRAM-SHA-512", tls=True)
-    assert "BEGIN CERTIFICATE" in extra["ssl.ca.pem"]
-    return extra
-
-
 def keytab_of_the_tests_own(realm: Cluster, kdc: Kdc, folder: Path) -> dict[str, Any]:
     """A login by Kerberos, whose keytab and trust store are in this folder only."""
     extra = realm.broker.sasl_client_config("copier", "GSSAPI", tls=True)

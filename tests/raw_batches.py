@@ -58,7 +58,7 @@ def cut_after(broker: KafkaBroker, batches: Mapping[str, int]) -> None:
     """Leave so many batches of each topic's first partition, as an unclean election does: the next leader has another
     epoch.
 
-    :param broker: of the test's own; it is killed and started again.
+    :param broker: it is killed and started again.
     """
     logs = {topic: log_of(broker, topic) for topic in batches}
     broker.kill()

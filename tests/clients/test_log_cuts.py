@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -21,18 +21,13 @@ NAMES = ("cut", "whole", "aged")
 PARTITIONS = {name: TopicPartition(name, 0) for name in NAMES}
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    """Its topics have 10 batches of 10 records each."""
-    with KafkaBroker() as broker:
-        for name in NAMES:
-            broker.create_topic(name)
-            for i in range(10):
-                broker.produce(name, [Record(b"k", b"%d" % i)] * 10)
-        yield broker
-
-
-def test_where_a_log_was_cut(broker: KafkaBroker, connection: Callable[..., None]) -> None:
+def test_where_a_log_was_cut(other_broker: KafkaBroker, connection: Callable[..., None]) -> None:
+    """Of topics of 10 batches with 10 records each."""
+    broker = other_broker
+    for name in NAMES:
+        broker.create_topic(name)
+        for i in range(10):
+            broker.produce(name, [Record(b"k", b"%d" % i)] * 10)
     connection("kafka_default", extra={"bootstrap.servers": broker.bootstrap_servers})
     with KafkaHook() as hook:
         before = hook.state(NAMES)

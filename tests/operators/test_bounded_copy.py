@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -144,15 +144,9 @@ def test_a_retry_after_the_end_returns_the_result(scene: Scene, capsys: pytest.C
     assert scene.values() == counted("a", "b", "c")
 
 
-@pytest.fixture(scope="module")
-def other_cluster() -> Iterator[KafkaBroker]:
-    with KafkaBroker() as broker:
-        yield broker
-
-
 def test_a_connection_that_leads_to_another_cluster_is_another_source(
     kafka: KafkaBroker,
-    other_cluster: KafkaBroker,
+    other_broker: KafkaBroker,
     topic: TopicFactory,
     connection: Callable[..., None],
     recording_spark: RecordingSpark,
@@ -164,9 +158,9 @@ def test_a_connection_that_leads_to_another_cluster_is_another_source(
     connection("source", extra={"bootstrap.servers": kafka.bootstrap_servers})
     kafka.produce(source, [Record(value=b"v")])
     fail_once(given, store)
-    other_cluster.create_topic(source)
-    other_cluster.produce(source, [Record(value=b"other")])
-    connection("source", extra={"bootstrap.servers": other_cluster.bootstrap_servers})
+    other_broker.create_topic(source)
+    other_broker.produce(source, [Record(value=b"other")])
+    connection("source", extra={"bootstrap.servers": other_broker.bootstrap_servers})
 
     with pytest.raises(AirflowFailException, match=r"DataLossError: .*another cluster.*Clear the task"):
         execute(Batch(task_id="task", **given), store)
@@ -180,7 +174,7 @@ def test_a_connection_that_leads_to_another_cluster_is_another_source(
 
 def test_a_retry_at_another_target_cluster_begins_there(
     kafka: KafkaBroker,
-    other_cluster: KafkaBroker,
+    other_broker: KafkaBroker,
     topic: TopicFactory,
     connection: Callable[..., None],
     recording_spark: RecordingSpark,
@@ -189,8 +183,8 @@ def test_a_retry_at_another_target_cluster_begins_there(
     source, target, store = topic(suffix="source"), topic(suffix="target"), TaskStateStore()
     kafka.produce(source, [Record(value=b"v")])
     kafka.produce(target, [Record(value=b"of others") for _ in range(3)])
-    other_cluster.create_topic(target)
-    for broker in (kafka, other_cluster, other_cluster):
+    other_broker.create_topic(target)
+    for broker in (kafka, other_broker, other_broker):
         connection("target", extra={"bootstrap.servers": broker.bootstrap_servers})
         fail_once({"target_conn_id": "target", "topics": [source], "target_topic": target}, store)
 

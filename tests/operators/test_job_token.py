@@ -7,7 +7,6 @@ kill ends both it and its tokens.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,50 +34,34 @@ from airflow_provider_kafka_spark.core.tokens.delegation_token import Delegation
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.operators import job_tokens
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
-from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from tests.airflow_fakes import TaskStateStore, task_context
+from tests.airflow_fakes import TaskStateStore
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import RecordingSpark, Traces
+from tests.operators.copy_task import Batch, Stream, execute
+from tests.secured_brokers import USERS
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-#: A second for each record of the topic "slow": a broker waits so long for more, then hands out a batch of one record.
-SLOW = {"kafka.fetch.min.bytes": 1_000_000, "kafka.fetch.max.wait.ms": 1_000, "kafka.max.partition.fetch.bytes": 1}
-#: How long such a copy takes, and how long a token lives that ends before it: a busy machine may take some seconds for
-#: each login.
-SECONDS, SHORT_MS = 13, 10_000
-#: Likewise for a job that outlives its token: each renewal has much of this time.
-LONG_SECONDS, RENEWED_MS = 24, 20_000
+#: Topics of the secured broker.
+ORDERS, COPY = "orders-by-token", "copy-by-token"
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    users = {"alice": "password-of-alice", "bob": "password-of-bob"}
-    with KafkaBroker(sasl_users=users, properties={"delegation.token.expiry.check.interval.ms": "1000"}) as running:
-        copies = ("copy", "by_stream", "by_replay", "too_slow_copy", "killed_copy", "longest_copy")
-        for name in ("orders", "slow", "longest", *copies):
-            running.create_topic(name, 1)
-        running.produce("orders", [Record(b"k", b"v%d" % i) for i in range(100)])
-        for name, seconds in (("slow", SECONDS), ("longest", LONG_SECONDS)):
-            running.produce(name, [Record(b"k", b"v%d" % i) for i in range(seconds)], {"batch.num.messages": 1})
-        yield running
+def broker(secured_broker: KafkaBroker) -> KafkaBroker:
+    secured_broker.produce(secured_broker.create_topic(ORDERS), [Record(b"k", b"v%d" % i) for i in range(100)])
+    secured_broker.create_topic(COPY)
+    return secured_broker
 
 
 @pytest.fixture(autouse=True)
-def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def connections(broker: KafkaBroker, connection: Callable[..., None]) -> None:
     alice = broker.sasl_client_config("alice")
-    extras = {
-        "kafka_default": alice,
-        "bob": broker.sasl_client_config("bob"),
-        "short": {**alice, "delegation.token.max.lifetime.ms": SHORT_MS},
-    }
-    for name, extra in extras.items():
-        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "kafka", "extra": extra}))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    connection("kafka_default", extra=alice)
+    connection("copier", extra=broker.sasl_client_config("copier"))
+    connection("short", extra={**alice, "delegation.token.max.lifetime.ms": 10_000})
+    connection("spark_default", conn_type="spark", host="local[1]")
 
 
 LivingTokens = Callable[[], list[TokenInfo]]
@@ -86,7 +69,7 @@ LivingTokens = Callable[[], list[TokenInfo]]
 
 @pytest.fixture(scope="module")
 def admin(broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
-    """The tests' own, which has a JVM."""
+    """The tests' own, which has a JVM, and sees the tokens of all users."""
     with pytest.MonkeyPatch.context() as patch:
         alice = {"conn_type": "kafka", "extra": broker.sasl_client_config("alice")}
         patch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(alice))
@@ -96,81 +79,50 @@ def admin(broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
 
 @pytest.fixture
 def living_tokens(admin: DelegationTokenHook) -> LivingTokens:
+    """Those that this test has made."""
+    others = {token.token_id for token in admin.describe()}
+
     def look() -> list[TokenInfo]:
         now_ms = admin.now_ms()
-        return [t for t in admin.describe() if t.remaining_ms(now_ms) > 0]
+        return [t for t in admin.describe() if t.remaining_ms(now_ms) > 0 and t.token_id not in others]
 
     return look
 
 
-def run(operator: Any) -> dict[str, Any]:
-    result: dict[str, Any] = operator.execute(task_context())
-    return result
-
-
-def copy(**parameters: Any) -> KafkaToKafkaBatchOperator:
-    given = {"topics": ["orders"], "target_topic": "copy", "use_delegation_token": True, **parameters}
-    return KafkaToKafkaBatchOperator(task_id="t", **given)
-
-
-def slow_copy(target: str, source: str = "slow", **parameters: Any) -> KafkaToKafkaBatchOperator:
-    return copy(topics=[source], target_topic=target, source_options=SLOW, **parameters)
+def copy(**parameters: Any) -> Batch:
+    given = {"topics": [ORDERS], "target_topic": COPY, "use_delegation_token": True, **parameters}
+    return Batch(task_id="t", **given)
 
 
 @pytest.mark.long
 def test_spark_gets_the_token_and_not_the_login(recording_spark: RecordingSpark, living_tokens: LivingTokens) -> None:
     """And for the cluster that is asked for only."""
     with pytest.raises(KafkaSparkError, match="without leaving its report"):
-        run(copy(target_conn_id="bob", use_delegation_token="source"))
+        execute(copy(target_conn_id="copier", use_delegation_token="source"))
     (request,) = recording_spark.requests
     assert 'tokenauth="true"' in request.source_options["kafka.sasl.jaas.config"]
-    assert "password-of-alice" not in request.to_json()
-    assert 'username="bob" password="password-of-bob"' in request.sink_options["kafka.sasl.jaas.config"]
+    assert USERS["alice"] not in request.to_json()
+    assert f'username="copier" password="{USERS["copier"]}"' in request.sink_options["kafka.sasl.jaas.config"]
     assert living_tokens() == []
 
 
-@pytest.mark.parametrize(
-    "target", ["by_stream", *(pytest.param(n, marks=pytest.mark.long) for n in ("copy", "by_replay"))]
-)
-def test_each_operator_by_a_token(
-    broker: KafkaBroker,
-    tmp_path: Path,
-    traces: Traces,
-    in_process_spark: InProcessSpark,
-    living_tokens: LivingTokens,
-    target: str,
+def test_a_stream_by_a_token(
+    broker: KafkaBroker, tmp_path: Path, traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
 ) -> None:
     """A batch and an audit by one are among the tests of permissions."""
-    common: dict[str, Any] = {"task_id": "t", "target_topic": target, "use_delegation_token": True}
-    stream = {"starting_offsets": "earliest", "checkpoint_location": str(tmp_path / "checkpoint")}
-    operators: dict[str, Any] = {
-        "copy": copy(target_conn_id="bob", min_token_lifetime=60),
-        "by_stream": KafkaToKafkaAvailableNowOperator(topics=["orders"], **stream, **common),
-        "by_replay": ReplayOffsetRangesOperator(offset_ranges=["orders:0:0:100"], **common),
-    }
-    assert run(operators[target])["records_written"] == 100
-    assert len(broker.consume(target)) == 100
-    assert in_process_spark.jobs == ["available_now" if target == "by_stream" else "batch"]
-    assert living_tokens() == []
-    assert traces.files == []
+    given = {"starting_offsets": "earliest", "checkpoint_location": str(tmp_path / "checkpoint")}
+    stream = Stream(task_id="t", topics=[ORDERS], target_topic=COPY, use_delegation_token=True, **given)
 
-
-@pytest.mark.long
-def test_a_job_that_fails_leaves_no_token(
-    traces: Traces, in_process_spark: InProcessSpark, living_tokens: LivingTokens
-) -> None:
-    with pytest.raises(AirflowFailException, match="USER_RAISED_EXCEPTION"):
-        run(slow_copy("killed_copy", where="assert_true(false) IS NULL"))
-    assert in_process_spark.jobs == ["batch"]
-    assert living_tokens() == []
-    assert traces.files == []
+    assert execute(stream)["records_written"] == len(broker.consume(COPY)) == 100
+    assert in_process_spark.jobs == ["available_now"]
+    assert (living_tokens(), traces.files) == ([], [])
 
 
 @dataclass
 class KillsWhenItRuns(TaskStateStore):
     """Kills the task as Airflow does when it is cleared or times out: as soon as its application is known."""
 
-    operator: KafkaToKafkaBatchOperator | None = None
+    operator: Batch | None = None
 
     def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
         super().set(key, value, retention=retention)
@@ -194,9 +146,9 @@ def test_tokens_end_while_spark_is_being_ended(
         end_group(group)
 
     monkeypatch.setattr(spark_submission, "end_group", end_when_the_tokens_have)
-    operator = slow_copy("killed_copy", target_conn_id="bob")
+    operator = copy(target_conn_id="copier", max_records_per_second=5)
     with pytest.raises(JobKilledError):
-        operator.execute(task_context(KillsWhenItRuns(operator=operator)))  # type: ignore[arg-type]
+        execute(operator, KillsWhenItRuns(operator=operator))
     assert left[0] == living_tokens() == []
     assert (traces.files, traces.processes) == ([], [])
 
@@ -306,45 +258,13 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
 
 
 @pytest.mark.long
-def test_a_job_that_outlives_its_token(
-    in_process_spark: InProcessSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_what_is_refused_leaves_no_token(
+    broker: KafkaBroker,
+    connection: Callable[..., None],
+    recording_spark: RecordingSpark,
     living_tokens: LivingTokens,
 ) -> None:
-    """It is renewed, and goes on."""
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", RENEWED_MS)
-    # After 2 s: a busy machine may take long for a renewal.
-    monkeypatch.setattr(job_tokens, "RENEW_AT", 0.1)
-    result = run(slow_copy("longest_copy", "longest"))
-    assert in_process_spark.jobs == ["batch"]
-    assert result["records_written"] == LONG_SECONDS
-    assert result["seconds"] > LONG_SECONDS - 1 > RENEWED_MS / 1000
-    assert caplog.text.count("Renewed the job's delegation token") >= 2
-    assert living_tokens() == []
-
-
-@pytest.mark.long
-def test_a_job_whose_token_cannot_be_renewed_any_more(
-    in_process_spark: InProcessSpark, living_tokens: LivingTokens
-) -> None:
-    """The same job on a token that does not live so long: its end is named, in place of a time-out."""
-    names = ("kafka.delivery.timeout.ms", "kafka.request.timeout.ms", "kafka.max.block.ms")
-    sink_options = dict(zip(names, (5_000, 4_000, 4_000), strict=True))
-    with pytest.raises(JobTokenEndedError, match=r"ended at .* it had reached its maximum time") as caught:
-        run(slow_copy("too_slow_copy", source_conn_id="short", sink_options=sink_options))
-    assert caught.value.retriable
-    assert "password-of-alice" not in str(caught.value)
-    assert living_tokens() == []
-
-
-@pytest.mark.long
-def test_what_is_refused_leaves_no_token(
-    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, recording_spark: RecordingSpark, living_tokens: LivingTokens
-) -> None:
-    plain = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-    monkeypatch.setenv("AIRFLOW_CONN_PLAIN", json.dumps(plain))
+    connection("plain", extra={"bootstrap.servers": broker.bootstrap_servers})
     short = {"source_conn_id": "short", "min_token_lifetime": timedelta(hours=2)}
     refused: list[tuple[dict[str, Any], str]] = [
         (short, r"min_token_lifetime wants .* 2 h; the broker gives one for 10 s"),
@@ -356,6 +276,6 @@ def test_what_is_refused_leaves_no_token(
     ]
     for parameters, message in refused:
         with pytest.raises(AirflowFailException, match=message):
-            run(copy(**parameters))
+            execute(copy(**parameters))
     assert recording_spark.requests == []
     assert living_tokens() == []
