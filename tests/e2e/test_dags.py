@@ -149,3 +149,19 @@ def test_what_no_window_has_copied_is_replayed_once(shop: Shop, airflow_home: Ai
     assert found == set(shop.of_hours(hours[1], 1))
     assert result["records_written"] == len(found)
     assert again["state"] == "skipped"
+
+
+@pytest.mark.long
+def test_an_unknown_dag_is_named_and_a_failed_run_does_not_affect_the_next(
+    airflow_home: AirflowHome, dag_runs: DagRuns
+) -> None:
+    for dag_id, says in (("no_such_dag", "There is no DAG 'no_such_dag'"), ("fails", "ZeroDivisionError")):
+        with pytest.raises(LocalServiceError, match=f"{dag_id!r} must succeed; got exit code 1.*") as raised:
+            dag_runs.run(dag_id, airflow_home.logs / f"{dag_id}.log")
+        assert says in str(raised.value)
+    assert dag_runs.run("plans", airflow_home.logs / "plans.log")["state"] == "success"
+
+
+def test_outside_of_with_nothing_runs(airflow_home: AirflowHome) -> None:
+    with pytest.raises(LocalServiceError, match="DagRuns must run"):
+        DagRuns(airflow_home).run("plans", airflow_home.logs / "none.log")

@@ -20,7 +20,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
-from tests.e2e.secret_search import ProcessWatch, SecretSearch, Seed, in_processes
+from tests.e2e.secret_search import FolderWatch, ProcessWatch, SecretSearch, Seed, in_processes
 from tests.services.certificates import CertificateAuthority
 
 PASSWORD = """it's <Zq3vK8sWmT1xRb>&"x\\y/z+= ü"""
@@ -141,3 +141,19 @@ def test_arguments_and_environments_of_short_lived_processes(search: SecretSearc
     forms = [process for process in watch.seen if process.pid == by_both.pid]
     assert {PASSWORD in process.arguments for process in forms} == {True, False}
     assert by_none.pid not in {process.pid for process in watch.running}
+
+
+def test_which_users_can_read_a_file(tmp_path: Path) -> None:
+    """The folders on the way count, and the watched one itself does not."""
+    modes = {"open/open": (0o755, 0o644), "open/private": (0o755, 0o640), "closed/open": (0o750, 0o644)}
+    tmp_path.chmod(0o700)
+    for name, (of_folder, of_file) in modes.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        path.chmod(of_file)
+        path.parent.chmod(of_folder)
+    with FolderWatch(SecretSearch([]), tmp_path) as watch:
+        pass
+    assert watch.names == set(modes)
+    assert watch.open_to_others == {"open/open"}

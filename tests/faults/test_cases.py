@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from itertools import product
 
 import pytest
@@ -19,20 +18,6 @@ def test_the_long_form_tries_every_fault_with_every_layout(seed: int) -> None:
 
     assert {(case.fault, case.layout) for case in drawn} == set(product(Fault, Layout))
     assert drawn <= set(ALLOWED)
-
-
-def test_the_short_form_tries_every_fault() -> None:
-    """Also in a copy, a replay and a stream, and at one broker and at three."""
-    drawn = [draw(7, number) for number in range(len(Fault))]
-
-    assert [case.fault for case in drawn] == list(Fault)
-    assert {value for case in drawn for value in astuple(case)} >= {*Kind, *Layout, *Delivery, *Master, *Brokers}
-
-
-def test_a_draw_is_the_same_each_time() -> None:
-    """So a failure can be repeated by its seed and number; another seed draws others."""
-    assert [draw(7, n) for n in range(DRAWS)] == [draw(7, n) for n in range(DRAWS)]
-    assert [draw(7, n) for n in range(DRAWS)] != [draw(8, n) for n in range(DRAWS)]
 
 
 @pytest.mark.parametrize("exclusion", EXCLUDED, ids=lambda exclusion: exclusion.reason)

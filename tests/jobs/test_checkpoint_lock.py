@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,18 +62,22 @@ def test_is_released_when_the_run_fails(spark: SparkSession, file: Path) -> None
     assert not file.exists()
 
 
-def test_is_refused_while_another_run_holds_it(spark: SparkSession, file: Path) -> None:
-    """The holder is named, and its lock is left alone; a retry may find it free."""
-    hadoop_files.create(spark, f"file://{file}", _OTHER.format())
+@pytest.mark.parametrize("seen", [None, 3], ids=["none-was-seen", "another-was-seen"])
+def test_is_refused_while_another_run_holds_it(spark: SparkSession, file: Path, seen: int | None) -> None:
+    """The holder is named, and its lock is left alone; a retry may find it free. So it is if the lock has changed since
+    it was watched: its owner woke up, or another run has taken it over.
+    """
+    held = replace(_OTHER, beat=4).format()
+    hadoop_files.create(spark, f"file://{file}", held)
 
     with (
         pytest.raises(CheckpointInUseError, match="run 'scheduled'") as raised,
-        checkpoint_lock(spark, f"file://{file}", _OWNER, None),
+        checkpoint_lock(spark, f"file://{file}", _OWNER, None if seen is None else replace(_OTHER, beat=seen).format()),
     ):
         pytest.fail("two hold it")
 
     assert raised.value.retriable
-    assert file.read_text() == _OTHER.format()
+    assert file.read_text() == held
 
 
 @pytest.mark.parametrize(
@@ -93,17 +98,6 @@ def test_the_lock_of_a_dead_run_is_taken_over(spark: SparkSession, file: Path, s
         lock = Lock.parse(file.read_text())
         assert lock is not None
         assert lock.owner == _OWNER
-
-
-@pytest.mark.parametrize(
-    "stale", [pytest.param(None, id="none-was-seen"), pytest.param(_OTHER.format(), id="another-was-seen")]
-)
-def test_a_lock_that_has_changed_is_not_taken_over(spark: SparkSession, file: Path, stale: str | None) -> None:
-    """Its owner woke up, or another run has taken it over since it was watched."""
-    hadoop_files.create(spark, f"file://{file}", Lock(_OTHER.owner, _OTHER.application_id, 4).format())
-
-    with pytest.raises(CheckpointInUseError), checkpoint_lock(spark, f"file://{file}", _OWNER, stale):
-        pytest.fail("two hold it")
 
 
 def test_a_place_that_cannot_be_written_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

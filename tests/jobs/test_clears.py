@@ -1,7 +1,10 @@
-"""What a clear may change between two tries of a run: each record is in the target once all the same."""
+"""What a clear may change between two tries of a run, and what tries of a stream were before: each record is in the
+target once all the same.
+"""
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -9,20 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from pyspark import SparkContext
 
-from airflow_provider_kafka_spark.core.errors import ExpressionError, JobFailedError, RunTakenOverError
+from airflow_provider_kafka_spark.core.errors import (
+    CheckpointInUseError,
+    JobFailedError,
+    RunTakenOverError,
+    TargetRecreatedError,
+)
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.runs.run_identity import PREFIX
 from airflow_provider_kafka_spark.core.runs.run_protocol import LATE_CLAIM_MS
+from airflow_provider_kafka_spark.core.streams.checkpoint import SUBMISSION_NAME, LatestSubmission
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
-from airflow_provider_kafka_spark.testing.broker_client import Record
+from airflow_provider_kafka_spark.jobs.write import write_records
+from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore
 from tests.jobs.conftest import Pair
-from tests.jobs.runs import large, numbered, pause, values
+from tests.jobs.runs import REFUSES_LARGE, TAKES_LARGE, large, numbered, pause, values
+from tests.operators.copy_task import NewTask, Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,43 +66,6 @@ def test_other_pieces_after_a_clear(pair: Pair) -> None:
     pair.assert_each_once()
     assert report.delivered_before == written > 0
     assert report.records_written == 500
-
-
-@pytest.mark.long
-def test_aborted_records_are_copied_after_a_clear_that_asks_for_them(pair: Pair) -> None:
-    """The first try has delivered everything that it was asked for; the position of its piece passed the others."""
-    pair.fill(numbered(10))
-    pair.broker.produce_transaction(pair.source, [Record(value=b"aborted %d" % i) for i in range(10)], commit=False)
-    pair.fill(numbered(10, 10))
-    ((_, end),) = pair.broker.offsets(pair.source).values()
-    pair.copy(end, delivery_parts={"isolation_level": "read_committed"})
-
-    report = pair.copy(
-        end,
-        is_retry=True,
-        source_options={"kafka.isolation.level": "read_uncommitted"},
-        delivery_parts={"isolation_level": "read_uncommitted"},
-    )
-
-    assert Counter(pair.values()) == Counter([b"%d" % i for i in range(20)] + [b"aborted %d" % i for i in range(10)])
-    assert (report.delivered_before, report.records_written) == (20, 30)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("small_commits")
-def test_at_least_once_and_back(pair: Pair) -> None:
-    """Progress from before a try without transactions does not have what that one delivered, and what the try before
-    has aborted was not delivered.
-    """
-    pair.fill([*numbered(60), large(), *numbered(139, 60), large(), *numbered(99, 199)])
-    pair.refused(lambda: pair.copy(300))
-    where = "assert_true(offset < 200, 'stop here') is null"
-    with pytest.raises(ExpressionError, match="USER_RAISED_EXCEPTION"):
-        pair.copy(300, where=where, delivery="at_least_once", is_retry=True)
-
-    pair.copy(300, is_retry=True)
-
-    pair.assert_each_once()
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -301,3 +277,70 @@ def test_what_segments_do_not_tell_is_written_again(pair: Pair, spark: SparkSess
     assert report.records_written == 290
     assert any("what it has delivered is written again" in warning for warning in report.warnings)
     assert report.may_have_duplicates
+
+
+@pytest.mark.usefixtures("small_commits")
+def test_at_least_once_and_back(new_task: NewTask) -> None:
+    """Progress from before a try without transactions does not have what that one delivered: also for another run of
+    the DAG, which has no state.
+    """
+    task = new_task(records=[*numbered(60), large(), *numbered(139, 60), large(), *numbered(100, 199)])
+    task.kafka.alter_topic(task.target, REFUSES_LARGE)
+    with pytest.raises(Exception, match=r"larger than max\.message\.bytes"):
+        task.run(Stream)
+    task.kafka.alter_topic(task.target, TAKES_LARGE)
+    task.die_at("merged", batch, lambda: task.run(Stream, delivery="at_least_once"))
+    task.store = TaskStateStore()
+
+    task.run(Stream)
+
+    assert task.values() == task.values(task.source)
+
+
+def test_nobody_but_the_jvm_calls_the_copy_of_a_batch(new_task: NewTask) -> None:
+    """Another user of the machine reaches the port. PySpark asks for no login there, and counts from 0."""
+    task = new_task(records=numbered(10))
+
+    task.run(Stream)
+
+    gateway: Any = SparkContext._gateway
+    port = gateway._callback_server.server_socket.getsockname()[1]  # noqa: SLF001 - py4j's
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+        stranger.sendall(b"c\np0\ncall\ne\n")
+        assert stranger.makefile("rb").readline() == b"!xsObject ID unknown\n"
+    assert gateway.gateway_property.pool.next_id > 2**64
+    assert task.values() == task.values(task.source)
+
+
+def test_the_target_of_an_uncommitted_batch_is_recreated(new_task: NewTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch is not committed, and the retry writes all of it to the new topic."""
+    task = new_task(records=numbered(200))
+
+    def write_and_recreate(*arguments: Any) -> Any:
+        result = write_records(*arguments)
+        task.recreate(task.target, 1)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "write_records", write_and_recreate)
+        with pytest.raises(TargetRecreatedError):
+            task.run(Stream)
+
+    result = task.run(Stream)
+
+    assert values(task.kafka, task.target) == [b"%d" % i for i in range(200)]
+    assert (result["records_written"], result["delivered_before"]) == (200, 0)
+
+
+def test_a_driver_of_an_earlier_submission_does_nothing(new_task: NewTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker has chosen its number before a later one did."""
+    task = new_task(records=numbered(10))
+    monkeypatch.setattr(CheckpointFolder, "latest_submission", lambda _: 0)
+    task.checkpoint.mkdir()
+    (task.checkpoint / SUBMISSION_NAME).write_text(LatestSubmission(2**60).to_json())
+
+    with pytest.raises(CheckpointInUseError, match=f"submission {2**60} has used it since"):
+        task.run(Stream)
+
+    assert task.values().total() == 0
+    assert [path.name for path in task.checkpoint.iterdir()] == [SUBMISSION_NAME]

@@ -4,69 +4,43 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE, EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.checks import DELIVERIES
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.wire.protocol import AuditRequest, JobRequest, Pace, PauseWhileLag
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.jobs.executors import Executors
-from tests.jobs.runs import SLOW, copy_request, numbered, values
+from tests.faults.drivers import Driver
+from tests.jobs.runs import copy_request, numbered, values
 from tests.waiting import until_quiet
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 
-@pytest.fixture(scope="module")
-def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executors]:
-    with Executors(tmp_path_factory.mktemp("executors")) as executors:
-        yield executors
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Callable[[JobRequest], Driver]]:
+    """Starts a request on two executors with two cores each."""
+    started: list[Driver] = []
+
+    def start(request: JobRequest) -> Driver:
+        started.append(Driver(request, tmp_path / "driver", "local-cluster[2,2,1024]").start())
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
 
 
-def request_of(broker: KafkaBroker, ranges: list[str], **options: Any) -> JobRequest:
-    """Of a run of its own."""
-    return copy_request(broker, ranges, instance=uuid4().hex[:16], submission=1, run_id=uuid4().hex[:16], **options)
-
-
-def test_pieces_of_one_partition_on_two_executors(
-    kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors
-) -> None:
-    """Several of them run at the same time: none fences another one, also where each writes to two topics."""
-    source, target, dead = topic(suffix="source"), topic(2, suffix="target"), topic(suffix="dead")
-    kafka_broker.produce(source, numbered(1_000), {"batch.num.messages": 20})
-    ranges = [f"{source}:0:0:1000"]
-    spans = plan_spans(OffsetRanges.parse(ranges), 100)
-    request = request_of(
-        kafka_broker,
-        ranges,
-        topic=target,
-        spans=spans,
-        preserve_order=False,
-        source_options=SLOW,
-        reject_when="offset < 100",
-        dead_letter_topic=dead,
-    )
-    report = executors.run(request)
-
-    assert report.failure is None
-    assert Counter(values(kafka_broker, target)) == Counter(b"%d" % i for i in range(100, 1_000))
-    assert Counter(values(kafka_broker, dead)) == Counter(b"%d" % i for i in range(100))
-    assert (report.records_written, report.records_rejected) == (900, 100)
-    assert (report.delivered_before, report.failed_tasks, report.warnings) == (0, 0, ())
-
-
-@pytest.mark.parametrize("delivery", [EXACTLY_ONCE, pytest.param(AT_LEAST_ONCE, marks=pytest.mark.long)])
+@pytest.mark.parametrize("delivery", DELIVERIES)
 def test_two_executors_keep_one_pace_and_pause_together(
-    kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors, delivery: str
+    kafka_broker: KafkaBroker, topic: TopicFactory, driver: Callable[[JobRequest], Driver], delivery: str
 ) -> None:
     """They share nothing but the group's metadata; while the group is behind, no transaction is open on either."""
     source, target = topic(4, suffix="source"), topic(4, suffix="target")
@@ -74,16 +48,20 @@ def test_two_executors_keep_one_pace_and_pause_together(
     for number in range(4):
         kafka_broker.produce(source, numbered(750, partition=number))
     commit(kafka_broker, group, target, dict.fromkeys(range(4), 0))
-    request = request_of(
+    request = copy_request(
         kafka_broker,
         [f"{source}:{number}:0:750" for number in range(4)],
+        instance=uuid4().hex[:16],
+        submission=1,
+        run_id=uuid4().hex[:16],
         topic=target,
         delivery=delivery,
         preserve_partition=True,
         pace=Pace(250, pause=PauseWhileLag(group, 200, 120.0)),
     )
+    started = driver(request)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(executors.run, request)
+        running = pool.submit(started.wait)
         written = until_quiet(lambda: sum(end for _, end in kafka_broker.offsets(target).values()), 200, 4.0)
         visible = len(kafka_broker.consume(target))
         while not running.done():
@@ -91,11 +69,12 @@ def test_two_executors_keep_one_pace_and_pause_together(
             time.sleep(0.5)
         report = running.result()
 
+    assert report is not None, started.log[-3000:]
     assert report.failure is None
     assert 200 < written < 2_500
     # The rest are markers of transactions: none is open.
     assert visible > written - 100
-    assert f"Paused for the consumer group '{group}'" in executors.log
+    assert f"Paused for the consumer group '{group}'" in started.log
     assert Counter(values(kafka_broker, target)) == Counter({b"%d" % i: 4 for i in range(750)})
 
 
@@ -107,7 +86,9 @@ def commit(broker: KafkaBroker, group: str, topic: str, offsets: Mapping[int, in
         consumer.close()
 
 
-def test_an_audit_on_two_executors(kafka_broker: KafkaBroker, topic: TopicFactory, executors: Executors) -> None:
+def test_an_audit_on_two_executors(
+    kafka_broker: KafkaBroker, topic: TopicFactory, driver: Callable[[JobRequest], Driver]
+) -> None:
     """What executors have read, others put together; nothing but counts and ranges reaches the driver."""
     source, target, run_id = topic(suffix="source"), topic(2, suffix="target"), uuid4().hex[:16]
     kafka_broker.produce(source, numbered(10_000))
@@ -133,8 +114,10 @@ def test_an_audit_on_two_executors(kafka_broker: KafkaBroker, topic: TopicFactor
         where="pmod(offset, 10) > 0",
         audit=AuditRequest((run_id,), tuple(f"{target}:{number}:0:{end}" for number, end in ends.items()), True),
     )
-    report = executors.run(request)
+    started = driver(request)
+    report = started.wait()
 
+    assert report is not None, started.log[-3000:]
     assert report.failure is None
     assert report.audit is not None
     (counts,) = report.audit.ranges

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlparse
 
 from airflow_provider_kafka_spark.core.spark.driver_pod import DriverPod
@@ -17,14 +17,6 @@ from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.services.kubernetes_cluster import KubernetesCluster
 
 RECORDS = 100
-
-
-class WorkerDied(BaseException):
-    """As when the process is killed: nothing that should run afterwards runs."""
-
-
-def die(*_: object) -> NoReturn:
-    raise WorkerDied
 
 
 @dataclass

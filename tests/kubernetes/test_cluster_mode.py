@@ -23,9 +23,10 @@ from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.airflow_fakes import TaskInstance, task_context
-from tests.kubernetes.copies import RECORDS, Copies, WorkerDied, die
+from tests.kubernetes.copies import RECORDS, Copies
 from tests.required_tools import needs_go
 from tests.waiting import until
+from tests.yarn.survivor import WorkerDied, die
 
 pytestmark = [
     needs_go,

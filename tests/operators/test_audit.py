@@ -21,10 +21,10 @@ from airflow_provider_kafka_spark.jobs import audit, kafka_source
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, TaskStateStore
+from tests.airflow_fakes import TaskInstance
 from tests.bare_ranges import bare
 from tests.docs.examples.undo_a_replay import dag as undo_a_replay
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, execute
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, execute
 from tests.operators.copy_task import audit as audited
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -132,33 +132,6 @@ def test_a_second_copy_by_hand(world: World) -> None:
 
 
 @pytest.mark.long
-def test_what_is_missing_is_replayed_and_the_next_audit_is_clean(world: World) -> None:
-    """The replay has a run_id of its own, so the next audit is of both results. That of nothing starts no Spark."""
-    copied = world.rewrite(lambda r: [] if r.value in (b"0", b"2", b"6", b"3") else [r])
-    # Otherwise everything could have aged out.
-    copied["target_ranges"] = [
-        {**r, "from_offset": world.kafka.offsets(world.target)[r["partition"]][0]} for r in copied["target_ranges"]
-    ]
-    result = world.audit(copied)
-    repaired = world.replay(result["missing_ranges"])
-    again = world.audit([copied, repaired], fail_on_finding=True)
-
-    assert counts(result) == {"once": 6, "missing": 4}
-    assert bare(result["missing_ranges"]) == [
-        {"topic": world.source, "partition": 0, "from_offset": 0, "until_offset": 2},
-        {"topic": world.source, "partition": 0, "from_offset": 3, "until_offset": 4},
-        {"topic": world.source, "partition": 1, "from_offset": 1, "until_offset": 2},
-    ]
-    assert repaired["records_written"] == 4
-    assert counts(again) == {"once": 10}
-    assert again["run_ids"] == [copied["run_id"], repaired["run_id"]]
-    jobs = len(world.spark.jobs)
-    nothing = world.audit(world.replay(again["missing_ranges"]), fail_on_finding=True)
-    assert (counts(nothing), nothing["state"], nothing["ranges"]) == ({}, "complete", [])
-    assert (nothing["application_id"], len(world.spark.jobs)) == ("", jobs)
-
-
-@pytest.mark.long
 def test_findings_of_a_copy_with_segments(world: World) -> None:
     """A record that another offset of the target has, one that is mapped twice, and one that is not mapped at all.
     Records of others are none of the copy's. What segments lack is replayed, and audited together with the first copy.
@@ -202,32 +175,18 @@ def test_a_finding_fails_the_task_after_its_result_was_pushed(world: World) -> N
     assert ti.pushed["missing_ranges"] == ti.pushed["return_value"]["missing_ranges"]
 
 
-@pytest.mark.long
-def test_what_where_left_out_is_no_finding(world: World) -> None:
-    """What it did not leave out, and is not there, is."""
-    copied = world.copy(where="exists(headers, h -> h.key = 'h') and string(value) >= '4'")
-    result = world.audit(copied)
-    later = world.audit(world.rewrite(lambda r: [] if r.value == b"9" else [r], copied))
-
-    assert counts(result) == {"once": 6, "filtered": 4}
-    assert result["state"] == "complete"
-    assert counts(later) == {"once": 5, "filtered": 4, "missing": 1}
-    assert bare(later["missing_ranges"]) == [
-        {"topic": world.source, "partition": 1, "from_offset": 4, "until_offset": 5},
-    ]
-
-
-def test_an_exact_window(world: World, kafka: KafkaBroker, topic: TopicFactory) -> None:
-    """Records within the offsets, and outside of the window by their own timestamps."""
+def test_what_a_copy_left_out_is_no_finding(world: World, kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """By ``where``; and what is within the offsets, and outside of an exact window by its own timestamp."""
     source = topic(suffix="times")
     noon = 1_795_000_000_000
     kafka.produce(
         source, [Record(value=b"v", timestamp=noon + t, partition=0) for t in (0, 9_000, 1_000, -5_000, 10_000)]
     )
     window = {"starting_timestamp": noon, "ending_timestamp": noon + 9_500, "exact_window": True}
-    copied = world.copy(topics=[source], **window)
+    audited = world.audit(world.copy(topics=[source], where="offset <> 1", **window))
 
-    assert counts(world.audit(copied)) == {"once": 3, "filtered": 1}
+    assert counts(audited) == {"once": 2, "filtered": 2}
+    assert audited["state"] == "complete"
 
 
 def test_what_aged_out_of_the_source_is_not_compared(world: World) -> None:
@@ -349,21 +308,6 @@ def test_more_chunks_than_one(world: World, kafka: KafkaBroker, topic: TopicFact
     assert bare(cut["missing_ranges"]) == [
         {"topic": source, "partition": 0, "from_offset": 3_100, "until_offset": 20_000}
     ]
-
-
-@pytest.mark.long
-def test_a_stream(world: World) -> None:
-    """Its runs have one run_id."""
-    results = []
-    for _ in range(2):
-        results.append(world.run(Stream, max_offsets_per_trigger=4))
-        world.store = TaskStateStore()
-        world.kafka.produce(world.source, [Record(b"k", b"later", partition=1)] * 3)
-    first, second = results
-
-    assert len(first["batches"]) > 1
-    assert first["run_id"] == second["run_id"]
-    assert counts(world.audit(results, fail_on_finding=True)) == {"once": 13}
 
 
 def test_targets_by_an_expression(world: World, topic: TopicFactory) -> None:

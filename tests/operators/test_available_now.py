@@ -398,19 +398,3 @@ def test_segments_of_what_a_try_finished_before_it_died(large_at_the_end: Scene)
     audited = audit({**result, "mapped_before": [f"{source}:0:10:27"]})
     assert audited["state"] == "unknown"
     assert any("10 offsets that earlier tries had finished are not audited" in w for w in audited["warnings"])
-
-
-@pytest.mark.long
-def test_a_clear_announces_what_tries_without_an_event_have_finished(large_at_the_end: Scene) -> None:
-    """The checkpoint hides it from the clear: a DAG that reads what events announce would never see it."""
-    scene, asset = large_at_the_end, Asset("copied")
-    given: dict[str, Any] = {"max_offsets_per_trigger": 10, "outlets": [asset]}
-    scene.fail_at_large(lambda: scene.run(Stream, **given))
-    scene.run(Stream, **given)
-    written = scene.event(asset).extra["target_ranges"]
-    scene.produce(30, 35)
-    cleared = scene.clear(Stream, **given)
-
-    assert scene.event(asset).extra["offset_ranges"] == [f"{scene.source}:0:0:27", f"{scene.source}:0:27:32"]
-    assert (written[0]["from_offset"], written[-1]["until_offset"] >= 26) == (0, True)
-    assert (cleared["records_written"], scene.values().total()) == (5, 31)

@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerTlsError,
     BrokerUnavailableError,
+    CheckpointError,
     ConnectionConfigError,
     ConnectionNotFoundError,
     DataLossError,
@@ -50,7 +51,7 @@ from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.child_processes import children_with
 from tests.operators.conftest import RecordingSpark, Traces, has_submitted_nothing
-from tests.operators.copy_task import Batch, Replay
+from tests.operators.copy_task import Batch, Replay, Stream
 from tests.services.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.broker
@@ -128,7 +129,11 @@ GOOD: dict[type[SparkJobOperator], dict[str, Any]] = {
     Audit: {"of": result_of_copy()},
     Batch: {"assign": {"{source}": [1]}, "target_topic": "{target}"},
     Replay: {"offset_ranges": ["{source}:1:0:10"], "target_topic": "{target}"},
-}
+    Stream: {
+        "topics": ["{source}"], "target_topic": "{target}", "checkpoint_location": "{folder}/checkpoint",
+        "starting_offsets": "earliest",
+    },
+}  # fmt: skip
 Row = tuple[type[KafkaSparkError], type[SparkJobOperator], dict[str, Any], tuple[str, ...]]
 #: The error, the operator, what is changed, and what the message must say. Names in capitals are of the environment.
 ROWS: list[Row] = [
@@ -203,6 +208,15 @@ ROWS: list[Row] = [
         OptionError, Replay, {"repositories": "https://me:hunter2@maven.example.com"},
         ("repositories must have no password",),
     ),
+    # Streams
+    (CheckpointError, Stream, {"checkpoint_location": "checkpoints/orders"}, ("must be an absolute path or a URI",)),
+    (CheckpointError, Stream, {"checkpoint_location": "/proc/self/x"}, ("/proc/self/x' must be",)),
+    (BoundError, Stream, {"reset_checkpoint_to": {"t": {"0": None}}}, ("integer offset >= 0",)),
+    (InvalidInputError, Stream, {"commit_group_id": 7}, ("commit_group_id must be the name",)),
+    (OptionError, Stream, {"source_options": {"minOffsetsPerTrigger": 5}}, ("a tail unread",)),
+    (UnknownTopicError, Stream, {"topics": [NOWHERE]}, ("'nowhere' does not exist",)),
+    (BoundError, Stream, {"starting_offsets": {NOWHERE: {"0": 1}}}, ("must name only partitions that are read",)),
+    (OptionError, Stream, {"on_rerun": "copy_again"}, ("on_rerun of a stream must be 'missing_only'",)),
     # Connections and brokers
     (ConnectionNotFoundError, Replay, {"source_conn_id": NOWHERE}, ("'nowhere' does not", "AIRFLOW_CONN_NOWHERE")),
     (ConnectionNotFoundError, Replay, {"spark_conn_id": NOWHERE}, ("Spark connection 'nowhere' does not exist",)),
@@ -267,6 +281,7 @@ def test_bad_input(
         assert "s3cr3t" not in message + caplog.text
         assert has_submitted_nothing(store), message
     assert recording_spark.requests == []
+    assert not Path(names["folder"], "checkpoint").exists()
     assert (traces.files, traces.processes, children_with("py4j.GatewayServer")) == ([], [], [])
     assert (kafka.offsets(names["target"]), kafka.offsets(names["source"])) == before
 

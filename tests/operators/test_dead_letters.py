@@ -1,4 +1,6 @@
-"""Promises of ``dead_letter_topic``, ``keys`` and ``headers``: each record is in one place, once, and counted there."""
+"""Promises of ``dead_letter_topic``, ``keys`` and ``headers``: each record is in one place, once, and counted there.
+And of ``schema_id_map``: ids of Confluent's wire format are those of the target's registry, all else is as it was.
+"""
 
 from __future__ import annotations
 
@@ -226,21 +228,6 @@ def test_a_chain_of_copies_has_one_header_of_a_name(scene: Scene, topic: TopicFa
     assert (audited["once"], audited["different"]) == (len(BAD), 0)
 
 
-@pytest.mark.long
-def test_an_approved_plan_has_filters_and_dead_letters(scene: Scene) -> None:
-    given: dict[str, Any] = {"keys": [b"k3", b"k4", "k6"], "headers": {"tenant": "other"}}
-    plan = scene.rejecting(Replay, plan_only=True, **given)
-    scene.store = TaskStateStore()
-    result = scene.run(Replay, plan=plan)
-
-    assert f"- Rejected, to {scene.dead}: `{REJECT}`" in plan["markdown"]
-    assert 'Only records with one of 3 keys: "k3", "k4", "k6"' in plan["text"]
-    assert 'Only records with a header: tenant: "other"' in plan["text"]
-    assert any("reject_when may still be refused" in warning for warning in plan["warnings"])
-    assert (result["records_written"], result["dead_letters"]["records"]) == (1, 1)
-    assert (scene.numbers(scene.target), scene.numbers(scene.dead)) == (Counter([4]), Counter([6]))
-
-
 FILTERS: dict[str, tuple[dict[str, Any], list[int]]] = {
     "keys": ({"keys": ["k2", b"k3", {"hex": "6b37"}, "none", None]}, [2, 3, 5, 7]),
     "header": ({"headers": {"tenant": ["acme", "OTHER", None]}}, [1, 3, 5, 7, 8, 9, 11]),
@@ -311,3 +298,39 @@ def test_what_is_refused_writes_nothing(scene: Scene) -> None:
         with pytest.raises(AirflowFailException, match=says):
             scene.rejecting(**scene.filled(parameters))
     assert (scene.kafka.consume(scene.target), scene.kafka.consume(scene.dead)) == ([], [])
+
+
+def framed(schema: int, content: bytes = b"avro") -> bytes:
+    return b"\0" + schema.to_bytes(4, "big") + content
+
+
+VALUES = [framed(3), framed(4, b""), b"plain", b"\0\0\0", b"", None, b"\1\0\0\0\3"]
+
+
+@pytest.fixture
+def task(new_task: NewTask) -> Any:
+    return new_task(records=[Record(framed(5, b"%d" % i), value) for i, value in enumerate(VALUES)])
+
+
+def copies(task: CopyTask) -> list[Record]:
+    return task.kafka.consume(task.target)
+
+
+def test_keys_have_a_map_of_their_own_and_an_expression_decides_itself(task: CopyTask) -> None:
+    both = '{"keys": {"5": 9}, "values": {"3": 17, "4": 18}}'
+    audited = audit(task.run(schema_id_map=both, columns={"value": "value"}))
+
+    assert [r.value for r in copies(task)] == VALUES
+    assert [r.key for r in copies(task)] == [framed(9, b"%d" % i) for i in range(len(VALUES))]
+    assert (audited["once"], audited["compared"]) == (len(VALUES), False)
+
+
+def test_an_unknown_id_fails_by_name_and_a_dead_letter_keeps_its_own(task: CopyTask, topic: TopicFactory) -> None:
+    with pytest.raises(AirflowFailException, match=r"^OptionError: .*no id for schema 4 of the value .*\[0\]@1"):
+        task.run(schema_id_map={3: 17})
+    assert copies(task) == []
+
+    dead = topic(suffix="dead")
+    task.clear(schema_id_map={3: 17}, reject_when="offset = 1", dead_letter_topic=dead)
+    assert [r.value for r in task.kafka.consume(dead)] == [framed(4, b"")]
+    assert [r.value for r in copies(task)] == [framed(17), *VALUES[2:]]

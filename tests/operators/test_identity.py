@@ -1,4 +1,6 @@
-"""Promises of a run's identity: what another deployment or another item of a mapped task delivers is not this run's."""
+"""Promises of a run's identity: what another deployment or another item of a mapped task delivers is not this run's.
+And of :mod:`airflow_provider_kafka_spark.operators.mapped_item`, with Airflow's own mapped tasks.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task, task_group
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
+from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.toolchain.settings import DEPLOYMENT
+from tests.airflow_fakes import TaskInstance, task_context
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.copy_task import CopyTask, Replay, once
-
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 Make = Callable[..., CopyTask]
 
@@ -34,6 +39,8 @@ def make(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpa
     return make
 
 
+@pytest.mark.broker
+@pytest.mark.spark
 @pytest.mark.parametrize("names", [("production", "staging"), pytest.param(("same", "same"), id="one-name")])
 def test_two_deployments_with_the_same_names(
     topic: TopicFactory, make: Make, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
@@ -56,6 +63,8 @@ def test_two_deployments_with_the_same_names(
     assert [result["warnings"] for result in results] == [[], []]
 
 
+@pytest.mark.broker
+@pytest.mark.spark
 def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make) -> None:
     """It had grown at its front: the items that moved are refused by name, or found where they were; so nothing is
     written twice. One at the end is new.
@@ -69,11 +78,11 @@ def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make)
         return [f"{tasks[0].source}:0:{start}:{start + 10}"]
 
     first = [tasks[i].clear(Replay, topics=None, offset_ranges=ranges(10 * i)) for i in range(2)]
-    for task in tasks:
-        task.clears = 1
-    for task, start in zip(tasks, (20, 0), strict=False):
+    for each in tasks:
+        each.clears = 1
+    for each, start in zip(tasks, (20, 0), strict=False):
         with pytest.raises(AirflowFailException, match=r"The item at a map index must be .*:0:10.*; got .*"):
-            task.run(Replay, topics=None, offset_ranges=ranges(start))
+            each.run(Replay, topics=None, offset_ranges=ranges(start))
     moved = tasks[2].succeed(Replay, topics=None, offset_ranges=ranges(10))
     new = tasks[3].succeed(Replay, topics=None, offset_ranges=ranges(20))
 
@@ -81,3 +90,76 @@ def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make)
     assert moved["run_id"] == first[1]["run_id"]
     assert any("had another map index before the clear" in warning for warning in moved["warnings"])
     assert new["warnings"] == []
+
+
+GIVEN = {
+    "target_topic": "copy",
+    "offset_ranges": ["orders:0:0:10"],
+    "where": "offset > 0",
+    "sink_options": {"kafka.a": "secret"},
+}
+ALL = '{"offset_ranges": ["orders:0:0:10"], "target_topic": "copy", "where": "offset > 0"}'
+
+
+def item(index: int | None, dag: DAG | None, task_id: str = "task") -> str:
+    """Of a copy that was asked for with ``GIVEN``."""
+    context: Any = task_context(ti=TaskInstance(task_id=task_id, map_index=index), dag=dag)  # type: ignore[arg-type]
+    return mapped_item(context, GIVEN, KafkaToKafkaOperator)
+
+
+@pytest.mark.parametrize("index", [None, -1])
+def test_a_task_that_is_not_mapped_has_none(index: int | None) -> None:
+    assert item(index, None) == ""
+
+
+RANGES, WHERE = '{"offset_ranges": ["orders:0:0:10"]}', '{"offset_ranges": ["orders:0:0:10"], "where": "offset > 0"}'
+
+
+@pytest.mark.parametrize(
+    ("mapped", "items"),
+    [
+        # A change of another parameter makes no other item; the index is only its place.
+        pytest.param({"offset_ranges": [["orders:0:0:10"], []], "conf": [{}]}, [RANGES] * 2, id="what-is-mapped"),
+        pytest.param([{"offset_ranges": []}, {"offset_ranges": [], "where": ""}], [RANGES, WHERE], id="of-a-list"),
+        # Copies that differ only in how they are submitted are told by their index.
+        pytest.param({"conf": [{}, {}]}, ['{"map_index": 0}', '{"map_index": 1}'], id="only-submitted-differently"),
+        pytest.param({"plan": [{}]}, [ALL], id="a-plan-says-all"),
+    ],
+)
+def test_it_is_what_is_mapped(mapped: Any, items: list[str]) -> None:
+    with DAG("dag") as dag:
+        given = {} if "plan" in mapped else {"target_topic": "copy"}
+        partial = ReplayOffsetRangesOperator.partial(task_id="task", **given)
+        partial.expand_kwargs(mapped) if isinstance(mapped, list) else partial.expand(**mapped)
+
+    assert [item(index, dag) for index in range(len(items))] == items
+
+
+def test_in_a_mapped_group_and_within_a_mapped_function_all_parameters_tell() -> None:
+    """But for the options, which may hold what is secret."""
+
+    @task_group
+    def group(ranges: Any) -> None:
+        ReplayOffsetRangesOperator(task_id="task", target_topic="copy", offset_ranges=ranges)
+
+    @task
+    def function(ranges: Any) -> None:
+        """Calls the operator."""
+
+    with DAG("dag") as dag:
+        group.expand(ranges=[["a:0:0:1"]])
+        function.expand(ranges=[["a:0:0:1"]])
+
+    assert item(0, dag, "group.task") == item(0, dag, "function") == ALL
+
+
+def test_airflows_context_leads_to_the_mapped_task() -> None:
+    """The operator that runs is another one, which does not know what of it is mapped."""
+    with DAG("dag"):
+        partial = ReplayOffsetRangesOperator.partial(task_id="task", target_topic="copy")
+        mapped = partial.expand(offset_ranges=[["orders:0:0:10"]])
+
+    unmapped = mapped.unmap({"offset_ranges": ["orders:0:0:10"]})
+
+    assert unmapped.dag is not None
+    assert isinstance(unmapped.dag.task_dict["task"], MappedOperator)

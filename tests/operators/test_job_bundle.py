@@ -37,7 +37,7 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, Try, task_context
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import has_submitted_nothing
-from tests.operators.copy_task import Batch, execute, numbered, once
+from tests.operators.copy_task import Batch, numbered, once
 
 pytestmark = pytest.mark.broker
 
@@ -88,27 +88,6 @@ def planner(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> Planner:
     source, target = topic(2, suffix="source"), topic(2, suffix="target")
     kafka.produce(source, numbered(0, 10))
     return Planner(kafka, source, target, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_the_report_of_the_other_job_is_proved(planner: Planner, in_process_spark: InProcessSpark) -> None:
-    """The same bundle a second time adds nothing, and the report of the job that delivered stays."""
-    bundle = planner.bundle()
-    code = run(in_process_spark, bundle)
-    elsewhere = planner.read(bundle)
-    result = elsewhere.prove(elsewhere.read_report())
-
-    assert code == 0
-    assert planner.values() == once(0, 10)
-    assert (result["records_read"], result["records_written"], result["duplicates"]) == (10, 10, 0)
-    assert result == json.loads(json.dumps(result))
-    with pytest.raises(Exception, match=r"could not be written|already|File exists"):
-        run(in_process_spark, bundle)
-    assert planner.values() == once(0, 10)
-    assert elsewhere.prove(elsewhere.read_report()) == result
-    operator = Batch(task_id="other", topics=[planner.source], target_topic=planner.target)
-    assert execute(operator).keys() == result.keys()
 
 
 @pytest.mark.long

@@ -223,11 +223,9 @@ def test_a_killed_task_fails_and_its_next_try_completes_it(
     kafka.produce(source, [Record(b"k%d" % i, b"v%d" % i, partition=i % 2) for i in range(records)])
     store = TaskStateStore()
 
-    def operator() -> KafkaToKafkaOperator:
-        # Seven seconds, so that there is a middle to be killed in.
-        return Batch(task_id="task", topics=[source], target_topic=target, max_records_per_second=records // 7)
-
-    killed = operator()
+    given: dict[str, Any] = {"task_id": "task", "topics": [source], "target_topic": target}
+    # Seven seconds, so that there is a middle to be killed in.
+    killed = Batch(max_records_per_second=records // 7, **given)
 
     def kill_in_the_middle() -> None:
         deadline = time.monotonic() + 90
@@ -245,7 +243,7 @@ def test_a_killed_task_fails_and_its_next_try_completes_it(
     delivered = len(kafka.consume(target))
     assert 0 < delivered < records
 
-    result = execute(operator(), store)
+    result = execute(Batch(**given), store)
 
     counted = Counter((p.partition, p.offset) for p in provenances(kafka, target))
     assert counted == Counter((p, offset) for p in range(2) for offset in range(records // 2))

@@ -126,24 +126,6 @@ def test_while_it_runs_its_plan_is_not_a_gap(scene: Scene, monkeypatch: pytest.M
 
 
 @pytest.mark.long
-def test_what_a_filter_leaves_nothing_of_is_covered_and_what_was_lost_is_no_gap(scene: Scene) -> None:
-    """Neither triggers anything. A clear that reads more and writes nothing covers that too."""
-    for count in (10, 20):
-        scene.produce(10, key=b"a")
-        scene.clear(keys=["b"])
-
-        assert (scene.entry["filtered"], kinds(scene.entry)) == (True, [f"0:0-{count} covered"])
-        assert scene.operator.outlets == [COPIES]
-    scene.kafka.delete_records(scene.source, {0: 20})
-    scene.store = TaskStateStore()
-
-    scene.run(Replay, offset_ranges=[f"{scene.source}:0:0:20"], fail_on_data_loss=False)
-
-    assert kinds(scene.entry) == ["0:0-20 lost"]
-    assert scene.operator.outlets == [COPIES]
-
-
-@pytest.mark.long
 def test_a_failed_stream_leaves_the_batches_that_its_checkpoint_has_finished(scene: Scene) -> None:
     given: dict[str, Any] = {"kind": Stream, "max_offsets_per_trigger": 10}
     scene.produce(25)

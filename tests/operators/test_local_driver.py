@@ -1,4 +1,6 @@
-"""What a driver on the worker's own machine shows to others on the network and leaves to others on the machine."""
+"""Drivers of their own on the worker's machine: what they show to others on the network and leave to others on the
+machine; and what holds when the driver of a stream dies.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,14 @@ import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError, KafkaSparkError
+from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.airflow_fakes import TaskStateStore
 from tests.child_processes import children_with
-from tests.operators.conftest import Traces
-from tests.operators.copy_task import Batch, execute
+from tests.operators.conftest import RecordingSpark, Traces
+from tests.operators.copy_task import Batch, Stream, execute
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 #: The types of a request, and of an answer that it failed, in Spark's own protocol.
@@ -181,3 +185,82 @@ def test_a_record_on_which_an_expression_fails_is_in_no_log(
     # Spark's own log is there.
     assert "Lost task 0.0" in log
     assert "4711" not in log + str(failed.value)
+
+
+def _stream(tmp_path: Path, **parameters: Any) -> dict[str, Any]:
+    given = {"checkpoint_location": str(tmp_path / "checkpoint"), "starting_offsets": "earliest", **parameters}
+    return execute(Stream(task_id="task", progress_seconds=0.5, **given))
+
+
+def _kill_driver_when_it_has_written(kafka: KafkaBroker, target: str, killed: threading.Event) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if kafka.consume(target):
+            for process in children_with("available_now.py"):
+                process.kill()
+                killed.set()
+            return
+        time.sleep(0.01)
+
+
+def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try finishes the very offsets of that batch and writes only what is missing."""
+    source, target = topic(4, suffix="source"), topic(4, suffix="target")
+    total = 4_000
+    kafka.produce(source, [Record(b"k%d" % i, b"%08d" % i, partition=i % 4) for i in range(total)])
+    parameters: dict[str, Any] = {"topics": [source], "target_topic": target, "where": "length(value) = 8"}
+    killed = threading.Event()
+    killer = threading.Thread(target=_kill_driver_when_it_has_written, args=(kafka, target, killed), daemon=True)
+    killer.start()
+    with pytest.raises(JobReportMissingError):
+        # Ten seconds, so that there is a middle to be killed in.
+        _stream(tmp_path, max_records_per_second=total // 10, **parameters)
+    killer.join(timeout=120)
+    assert killed.is_set()
+
+    # Nobody changes the lock that the driver has left.
+    monkeypatch.setattr(checkpoint, "STALE_SECONDS", 2.0)
+    result = _stream(tmp_path, **parameters)
+
+    values = [record.value for record in kafka.consume(target)]
+    assert (len(values), len(set(values))) == (total, total)
+    (finished,) = (b for b in result["batches"] if b["replayed"])
+    assert (finished["batch"], finished["records_read"]) == (0, total)
+    assert 0 < result["delivered_before"] < total
+    assert not (tmp_path / "checkpoint" / "lock.json").exists()
+
+
+def test_a_retry_carries_out_what_its_first_try_was_asked_for(
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    tmp_path: Path,
+    recording_spark: RecordingSpark,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another checkpoint or start would copy everything again; a clear takes the parameters as they are by now."""
+    source, other, target = topic(suffix="source"), topic(suffix="other"), topic(suffix="target")
+    kafka.produce(source, [Record(b"k", b"v")] * 10)
+    kafka.produce(other, [Record(b"k", b"v")] * 10)
+    store = TaskStateStore()
+
+    def fail_once(parameters: tuple[Any, ...], **context: Any) -> str:
+        given = dict(zip(names, parameters, strict=True))
+        with pytest.raises(JobReportMissingError):
+            execute(Stream(task_id="task", target_topic=target, **given), store, **context)
+        return capsys.readouterr().out
+
+    names = ("topics", "checkpoint_location", "starting_offsets", "where")
+    fail_once(([source, other], str(tmp_path / "1"), {source: {"0": 4}, other: {"0": -2}}, "offset > 0"))
+    later = ([source], str(tmp_path / "2"), "earliest", "offset > 1")
+    log = fail_once(later)
+    fail_once(later, clear_number=1)
+
+    asked, retried, cleared = (
+        (r.transform.where, r.stream.checkpoint, r.stream.planned) for r in recording_spark.requests if r.stream
+    )
+    assert asked == retried
+    for name in names:
+        assert f"{name} was " in log
+    assert cleared == ("offset > 1", f"file://{tmp_path}/2/generation-0", (f"{source}:0:0:10",))

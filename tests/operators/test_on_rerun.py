@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.operators import bounded_copy
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import Try, task_context
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, audit, execute, large, numbered, once
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, audit, large, numbered, once
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -157,17 +157,6 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task) -> None:
     assert audit(result, fail_on_finding=True)["once"] == 16
 
 
-@pytest.mark.long
-def test_a_clear_after_the_target_was_recreated_between_two_tries(task: Task) -> None:
-    task.die_at("_collect")
-    task.recreate(task.target)
-    task.succeed()
-    cleared = task.clear()
-
-    assert task.values() == once(0, 10)
-    assert (cleared["delivered_before"], task.announced) == (10, None)
-
-
 @pytest.fixture
 def refused_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """The login has no rights on groups, as at least once permits."""
@@ -193,20 +182,6 @@ def test_without_a_mark_nothing_counts_as_proved_that_was_not(task: Task) -> Non
 
     assert retried == cleared == once(0, 10)
     assert task.values() == once(0, 12) + once(0, 10)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("refused_mark")
-def test_without_state_and_mark_a_retry_finds_what_the_try_before_wrote(task: Task) -> None:
-    """The first try submitted nothing, and its state is lost, so the second one began a run that no mark names."""
-    task.given["delivery"] = "at_least_once"
-    for step in ("_submit", "_collect"):
-        task.store.values.clear()
-        task.die_at(step)
-    result = task.succeed()
-
-    assert task.values() == once(0, 10)
-    assert result["delivered_before"] == 10
 
 
 def test_a_dag_run_that_was_deleted_and_made_again(task: Task) -> None:
@@ -246,12 +221,6 @@ def test_a_clear_without_the_state(task: Task, has_mark: bool, monkeypatch: pyte
     assert task.values() == Counter(dict.fromkeys(once(0, 10), 1 if has_mark else 2))
     assert (result["run_id"] == first["run_id"]) is has_mark
     assert result["delivered_before"] == (7 if has_mark else 0)
-
-
-def test_a_stream_takes_no_other_way(tmp_path: Any) -> None:
-    given = {"topics": ["a"], "target_topic": "b", "checkpoint_location": str(tmp_path), "on_rerun": "copy_again"}
-    with pytest.raises(AirflowFailException, match="on_rerun of a stream must be 'missing_only'"):
-        execute(Stream(task_id="task", **given))
 
 
 @pytest.mark.parametrize(

@@ -520,19 +520,3 @@ def test_a_sensor_for_tokens_of_others(broker: KafkaBroker, alices_token: str, t
     with token_acl("USER", "User:alice", "DESCRIBE_TOKENS"):
         assert poke(sensor())["tokens"][0]["token_id"] == alices_token
     assert sensor().poke(task_context()) is False  # type: ignore[arg-type]
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("plain_py4j")
-def test_tokens_of_ones_own_need_no_acl(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only the broker's clock does, and without it a warning says so."""
-    assert needed("RenewDelegationTokensOperator") == needed("DelegationTokenExpirySensor") == []
-    with DelegationTokenHook("watcher") as hook:
-        own = hook.create().info.token_id
-    (clock,) = [acl for acl in documented("ExpireDelegationTokensOperator") if acl.when == OPTIONAL]
-    for kind, acls in ((RenewDelegationTokensOperator, [clock]), (ExpireDelegationTokensOperator, [])):
-        capsys.readouterr()
-        with granted(broker, acls, PRINCIPALS, NAMES):
-            result = kind(task_id="t", conn_id="watcher", token_ids=[own]).execute(task_context())  # type: ignore[arg-type]
-        assert [token["token_id"] for token in result["tokens"]] == [own]
-        assert ("does not return its own" in capsys.readouterr().out) == (not acls)

@@ -1,4 +1,8 @@
-"""Promises of ``plan=``: exactly what another task has planned is carried out, or nothing."""
+"""Promises of ``plan=``: exactly what another task has planned is carried out, or nothing.
+
+And a task with more than a thousand ranges: everything that takes its result takes the compact form as it takes a list.
+The rules are tested with the form itself; this goes the whole way once.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,21 @@ from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges
 from airflow_provider_kafka_spark.core.copies.approved_plan import SealedPlan
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
-from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.offsets.compact_result import whole_result
+from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.wire.protocol import Pace, PauseWhileLag
+from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.sealed_plan import checked_plan
 from airflow_provider_kafka_spark.state.seal import seal
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
-from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, audit, numbered, once
+from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, audit, numbered
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -170,25 +178,6 @@ def test_a_plan_that_no_longer_holds_copies_nothing(scene: Scene) -> None:
     assert scene.spark.requests == []
 
 
-@pytest.mark.long
-def test_targets_of_a_map_are_created_by_the_one_who_carries_out(scene: Scene, topic: TopicFactory) -> None:
-    """The plan names them, and creates none."""
-    other = topic(suffix="other")
-    scene.kafka.produce(other, [Record(value=b"other", timestamp=START)])
-    new = {scene.source: f"{scene.source}-new", other: f"{other}-new"}
-    plan = scene.plan(topics=[*new], target_topic=None, topic_map=new, create_target_topics=True)
-    assert not set(new.values()) & set(scene.kafka.topics())
-
-    result = scene.carry_out(plan)
-
-    assert result["target_topics"] == sorted(new.values())
-    assert scene.values(new[scene.source]) == once(0, 20)
-    assert scene.values(new[other]) == Counter([b"other"])
-    assert audit(result)["once"] == 21
-    # What somebody else creates meanwhile is taken as it is.
-    assert scene.carry_out(plan)["records_written"] == 21
-
-
 def test_what_the_plan_lacked_is_in_the_result(scene: Scene) -> None:
     scene.kafka.delete_records(scene.source, {0: 2})
     plan = scene.plan(starting_offsets={scene.source: {"0": 1, "1": 0}}, fail_on_data_loss=False)
@@ -197,26 +186,6 @@ def test_what_the_plan_lacked_is_in_the_result(scene: Scene) -> None:
 
     assert (result["missing"], result["records_written"]) == (1, 18)
     assert result["missing_ranges"] == plan["missing_ranges"]
-
-
-@pytest.mark.long
-def test_a_retry_needs_the_plan_no_more(scene: Scene) -> None:
-    """It carries out what its first try was given, in the same layout; a clear takes what is given then."""
-    layout: dict[str, Any] = {"preserve_order": False, "max_records_per_partition": 3}
-    plan = scene.plan(columns={"value": "assert_true(partition < 1)"}, **layout)
-    for given in (plan, "gone"):
-        with pytest.raises(Exception, match="USER_RAISED_EXCEPTION"):
-            scene.run(Replay, plan=given)
-    scene.kafka.produce(scene.source, seconds(20, 24))
-
-    result = scene.clear(Replay, plan=scene.plan(**layout))
-
-    one, two, three = scene.spark.requests
-    assert (one.ranges, one.spans, one.preserve_order) == (two.ranges, two.spans, two.preserve_order)
-    assert len(three.spans) == 8
-    assert result["records_written"] == 24
-    # With other columns it is another copy: what the first tries wrote, nulls of one partition, stays.
-    assert scene.values() == once(0, 24) + Counter({b"": 10})
 
 
 def test_a_plan_that_somebody_has_changed_is_not_carried_out(scene: Scene) -> None:
@@ -317,3 +286,45 @@ def test_only_the_partitions_that_are_read_are_asked_for(new_task: NewTask, monk
     task.store, task.tries = TaskStateStore(), 0
     with pytest.raises(AirflowFailException, match="has 20 partitions, numbered from 0"):
         task.run(Batch, plan_only=True, topics=None, assign={task.source: [20]})
+
+
+_RANGES = 1_100
+
+
+def test_many_ranges_go_the_whole_way(new_task: NewTask) -> None:
+    task = new_task(CopyTask, 2, 2, numbered(0, 4 * _RANGES), provenance="segments", preserve_partition=True)
+    wanted = [f"{task.source}:1:{2 * i}:{2 * i + 1}" for i in range(_RANGES)]
+    kept = _as_xcom(task.succeed(Replay, offset_ranges=wanted))
+
+    assert kept["ranges"]["compact"] == 1
+    assert sum(s["until_offset"] - s["from_offset"] for s in rows_in(kept["segments"])) == _RANGES
+    assert OffsetRanges.parse(kept["ranges"]).format() == OffsetRanges.parse(wanted).format()
+    assert {r["records_written"] for r in whole_result(kept)["ranges"]} == {1}
+    assert max(len(json.dumps(value)) for value in task.store.values.values()) < 65_535
+    event = _as_xcom(task.event(COPIES).extra)
+    assert OffsetRanges.parse(announced_ranges([event])) == OffsetRanges.parse(kept["target_ranges"])
+    gaps = uncovered([event], task.source, window=[f"{task.source}:1:0:{2 * _RANGES}"])
+    assert sum(r["until_offset"] - r["from_offset"] for r in gaps) == _RANGES
+
+    assert audit(kept)["missing"] == 0
+    again = task.clear(Replay, offset_ranges=wanted)
+    assert (again["delivered_before"], again["records_written"]) == (_RANGES, _RANGES)
+    assert sum(task.values().values()) == _RANGES
+
+
+def test_a_plan_of_many_ranges_is_carried_out_from_its_compact_form(new_task: NewTask) -> None:
+    task = new_task(CopyTask, 2, 2, numbered(0, 4 * _RANGES))
+    wanted = [f"{task.source}:0:{2 * i}:{2 * i + 1}" for i in range(_RANGES)]
+    operator = Replay(task_id="plan", plan_only=True, offset_ranges=wanted, target_topic=task.target)
+    plan = _as_xcom(operator.execute(task_context()))  # type: ignore[arg-type]
+
+    task.store, task.tries = TaskStateStore(), 0
+    result = task.run(Replay, plan=plan)
+
+    assert (plan["ranges"]["compact"], plan["planned_records"]) == (1, _RANGES)
+    assert result["records_written"] == _RANGES
+    assert OffsetRanges.parse(result["ranges"]).format() == OffsetRanges.parse(plan["ranges"]).format()
+
+
+def _as_xcom(value: Any) -> Any:
+    return json.loads(json.dumps(value))

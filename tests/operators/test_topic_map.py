@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.offsets.provenance import Provenance
 from airflow_provider_kafka_spark.jobs import kafka_source
-from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.in_process_jobs import InProcessSpark
 from tests.operators.conftest import has_submitted_nothing
-from tests.operators.copy_task import KINDS, Batch, CopyTask, Replay, Stream, covering
+from tests.operators.copy_task import KINDS, Batch, CopyTask, NewTask, Replay, Stream, covering, numbered
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -29,39 +26,21 @@ class Scene(CopyTask):
         found: dict[str, str] = self.given["topic_map"]
         return found
 
-    @property
-    def orders(self) -> str:
-        return self.sources[0]
-
-    @property
-    def payments(self) -> str:
-        return self.sources[1]
-
-    def origins(self, target: str) -> Counter[tuple[str, int, int]]:
-        """Where each record of a target came from."""
-        found = [Provenance.parse(r.headers[-1][1] or b"") for r in self.kafka.consume(target)]
-        return Counter((origin.topic, origin.partition, origin.offset) for origin in found)
-
     def assert_each_has_its_own(self) -> None:
         for source, target in self.map.items():
-            assert self.origins(target) == once(source)
-
-
-def once(source: str, count: int = 5) -> Counter[tuple[str, int, int]]:
-    return Counter((source, p, o) for p in range(2) for o in range(count))
-
-
-def produce(kafka: KafkaBroker, name: str) -> None:
-    kafka.produce(name, [Record(b"k%d" % i, b"%d" % i, partition=i % 2) for i in range(10)])
+            origins = [Provenance.parse(r.headers[-1][1] or b"") for r in self.kafka.consume(target)]
+            expected = Counter((source, p, o) for p in range(2) for o in range(5))
+            assert Counter((origin.topic, origin.partition, origin.offset) for origin in origins) == expected
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, topic: TopicFactory, in_process_spark: InProcessSpark, tmp_path: Path) -> Scene:
-    orders, payments = topic(2, suffix="orders"), topic(2, suffix="payments")
-    for name in (orders, payments):
-        produce(kafka, name)
-    names = {orders: topic(3, suffix="orders-v2"), payments: topic(2, suffix="payments-v2")}
-    return Scene(kafka, in_process_spark, tmp_path, [orders, payments], {"topic_map": names})
+def scene(new_task: NewTask, topic: TopicFactory) -> Any:
+    found = new_task(Scene, target_topic=None)
+    found.sources = [topic(2, suffix="orders"), topic(2, suffix="payments")]
+    for name in found.sources:
+        found.kafka.produce(name, numbered(0, 10))
+    found.given = {"topic_map": {name: topic(n, suffix="v2") for name, n in zip(found.sources, (3, 2), strict=True)}}
+    return found
 
 
 SQL = {"where": "offset >= 0", "columns": {"value": "upper(string(value))"}}
@@ -104,39 +83,9 @@ def test_each_topic_goes_to_its_own_target(
     assert scene.spark.requests[-1].transform.topic_map == scene.map
 
 
-@pytest.mark.long
-def test_a_retry_and_a_clear_write_to_each_target_what_it_lacks(scene: Scene) -> None:
-    """The job of the first try delivered everything, and its report was lost. Before the clear one target is lost."""
-    scene.lose_report(delivery="at_least_once")
-    scene.succeed(delivery="at_least_once")
-    scene.assert_each_has_its_own()
-    scene.recreate(max(scene.map.values()))
-
-    result = scene.clear(delivery="at_least_once")
-
-    assert (result["delivered_before"], result["records_written"]) == (10, 20)
-    scene.assert_each_has_its_own()
-
-
-@pytest.mark.long
-def test_a_topic_more_is_no_other_delivery_and_another_target_is_one(scene: Scene, topic: TopicFactory) -> None:
-    more, more_target, other = topic(2, suffix="more"), topic(2, suffix="more-v2"), topic(2, suffix="other")
-    produce(scene.kafka, more)
-    first = scene.clear()
-
-    sources = [scene.orders, scene.payments, more]
-    second = scene.clear(topics=sources, topic_map={**scene.map, more: more_target})
-    third = scene.clear(topic_map={**scene.map, scene.orders: other})
-
-    assert (second["run_id"], second["delivered_before"]) == (first["run_id"], 20)
-    assert third["run_id"] != first["run_id"]
-    assert any(f"the target of '{scene.orders}'" in warning for warning in third["warnings"])
-    assert [scene.origins(t) for t in (more_target, other)] == [once(more), once(scene.orders)]
-    assert scene.origins(scene.map[scene.orders]) == once(scene.orders)
-
-
 def test_what_is_refused_starts_nothing(scene: Scene, topic: TopicFactory) -> None:
     """Each target is checked for the records that go there."""
+    orders, payments = scene.sources
     small = topic(1, suffix="small")
     log_append = topic(2, {"message.timestamp.type": "LogAppendTime"}, suffix="log-append")
     refused: list[tuple[dict[str, Any], str]] = [
@@ -144,12 +93,12 @@ def test_what_is_refused_starts_nothing(scene: Scene, topic: TopicFactory) -> No
         ({"topic_map": "{{ '[' }}"}, "InvalidInputError: topic_map must be JSON"),
         ({"target_topic": "x"}, "TargetError: .*exactly one of target_topic"),
         *(
-            ({"topic_map": {**scene.map, scene.payments: target}, "preserve_partition": True}, f"TargetError: .*{says}")
+            ({"topic_map": {**scene.map, payments: target}, "preserve_partition": True}, f"TargetError: .*{says}")
             for target, says in (
                 ("nowhere", "'nowhere' does not exist"),
                 (small, f"needs at least 2 partitions in the target topic '{small}'"),
-                (scene.orders, f"'{scene.orders}' is also read"),
-                (scene.payments, f"'{scene.payments}' is also read"),
+                (orders, f"'{orders}' is also read"),
+                (payments, f"'{payments}' is also read"),
                 (log_append, f"'{log_append}' has message.timestamp.type"),
             )
         ),

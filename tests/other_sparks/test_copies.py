@@ -4,17 +4,13 @@ and batches on the one with another Kafka client; the rest is of the long ring.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore, task_context
+from tests.airflow_fakes import task_context
 from tests.services.other_spark import OTHER_SPARKS, spark_home_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -83,21 +79,3 @@ def test_batches_that_are_passed_on(spark_version: str, kafka: KafkaBroker, topi
         assert "passes_batches=False" in warning
         assert "Kafka's client" in warning
     assert (result["batches_passed"] > 0) == (spark_version != OLDEST)
-
-
-@pytest.mark.long
-def test_a_stream(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
-    source, target = topic(2, suffix="source"), topic(suffix="target")
-    kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100)])
-    given: dict[str, Any] = {
-        "topics": [source],
-        "starting_offsets": "earliest",
-        "checkpoint_location": str(tmp_path / "checkpoint"),
-        "target_topic": target,
-    }
-    first = KafkaToKafkaAvailableNowOperator(task_id="stream", **given)
-    assert first.execute(task_context(TaskStateStore()))["records_written"] == 100  # type: ignore[arg-type]
-    kafka.produce(source, [Record(b"k", b"%d" % i, partition=i % 2) for i in range(100, 150)])
-    second = KafkaToKafkaAvailableNowOperator(task_id="stream", **given)
-    assert second.execute(task_context(TaskStateStore()))["records_written"] == 50  # type: ignore[arg-type]
-    assert sorted(int(r.value or b"") for r in kafka.consume(target)) == list(range(150))

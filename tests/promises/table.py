@@ -50,7 +50,7 @@ OF_GUARANTEES = r"""
 # The whole page.
 A task is green only when the job's own report proves
   tests/operators/test_kafka_to_kafka.py::test_a_driver_that_dies_without_a_report
-  tests/jobs/test_verdicts.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
+  tests/jobs/test_exactly_once.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
   tests/core/copies/test_verification.py::test_refuses_a_report_that_does_not_match_the_plan
 The exact offsets are fixed on the worker before Spark starts
   tests/operators/test_kafka_to_kafka.py::test_plan_only_starts_nothing
@@ -75,7 +75,7 @@ in place of one that an earlier copy has left
 Consecutive windows of one task take every record exactly once
   tests/operators/test_windows.py::test_every_record_is_in_exactly_one_window
 A window of which most records have their time
-  tests/operators/test_starts.py::test_a_window_of_mostly_other_times_is_refused_before_anything_is_written
+  tests/operators/test_windows.py::test_a_window_of_mostly_other_times_is_refused_before_anything_is_written
 With `provenance="segments"` or `None` no header is added
   tests/promises/test_deliveries.py::test_a_copy_and_its_retry
 
@@ -105,7 +105,7 @@ the source gives nothing
   tests/jobs/writer/test_writer.py::test_a_source_that_stalls_for_too_long_ends_the_task
 the worker is killed, the driver on its machine
   tests/jobs/test_worker_watchdog.py::test_a_job_ends_when_its_worker_is_dead
-  tests/operators/test_available_now_submitted.py::test_a_driver_that_is_killed_in_the_middle_of_a_batch
+  tests/operators/test_local_driver.py::test_a_driver_that_is_killed_in_the_middle_of_a_batch
 the worker is killed, the driver on YARN or Kubernetes
   tests/yarn/test_whole_way.py::test_a_copy_whose_worker_dies_and_one_that_is_deferred
   tests/kubernetes/test_whole_way.py::test_a_login_by_a_secret_and_a_worker_that_dies
@@ -113,16 +113,16 @@ an earlier try still lives, as after a suspension
   tests/jobs/test_late_drivers.py::test_a_driver_wakes_up_after_a_later_one_has_delivered
   tests/jobs/test_exactly_once.py::test_a_driver_whose_run_was_taken_over_is_fenced
 the target is deleted or recreated while a try runs
-  tests/jobs/test_recreated_target.py::test_while_tasks_write
+  tests/jobs/test_exactly_once.py::test_while_tasks_write
 the driver dies, or its report is lost
   tests/operators/test_kafka_to_kafka.py::test_a_driver_that_dies_without_a_report
   tests/jobs/test_exactly_once.py::test_a_retry_of_what_was_delivered_writes_nothing
 the report names fewer records than there are
-  tests/jobs/test_verdicts.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
+  tests/jobs/test_exactly_once.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
 committed progress has expired
   tests/jobs/test_clears.py::test_progress_of_a_finished_piece_expires
 Airflow has lost the task's state
-  tests/jobs/test_verdicts.py::test_a_retry_without_its_state_writes_nothing_twice
+  tests/jobs/test_exactly_once.py::test_a_retry_without_its_state_writes_nothing_twice
 the task is killed or times out
   tests/operators/test_kafka_to_kafka.py::test_a_killed_task_fails_and_its_next_try_completes_it
 brokers or logins have no transactions
@@ -167,7 +167,7 @@ If nobody continues it, it ends by itself after 60 s
 
 # Limits
 Where records without headers may have been written twice, `warnings` and `evidence` of the result say so
-  tests/operators/test_passed_batches.py::test_a_retry_after_a_failure_in_the_middle
+  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
   tests/jobs/test_clears.py::test_what_segments_do_not_tell_is_written_again
 Brokers keep progress and mark for `offsets.retention.minutes`
   tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
@@ -181,7 +181,7 @@ A compacted target is never read back
   tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
   tests/jobs/test_exactly_once.py::test_at_least_once_writes_whole_ranges_again_into_a_compacted_target
 Batches of a stream that were committed before its target was recreated are not written again
-  tests/jobs/test_stream_tries.py::test_the_target_of_an_uncommitted_batch_is_recreated
+  tests/jobs/test_clears.py::test_the_target_of_an_uncommitted_batch_is_recreated
   tests/operators/test_available_now.py::test_a_reset_starts_again_once
 
 # At least once
@@ -191,11 +191,11 @@ uses the same writer without transactions
 So does an executor that is killed, for which Spark blames the task
   tests/faults/test_killed.py::test_a_process_is_killed
 the task fails with `DuplicateRecordsError`. With `allow_duplicates=True` the result reports them
-  tests/jobs/test_verdicts.py::test_a_duplicate_is_found_by_every_further_try
+  tests/jobs/test_exactly_once.py::test_a_duplicate_is_found_by_every_further_try
 A retry reads the target back by the provenance header and writes only what is missing
   tests/jobs/test_batch.py::test_a_retry_writes_only_what_is_missing
 With `provenance="segments"` or `None` it writes everything again, and says so in the log
-  tests/operators/test_passed_batches.py::test_a_retry_after_a_failure_in_the_middle
+  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
 It looks at the mark every two seconds and then stops
   tests/jobs/test_late_drivers.py::test_at_least_once_stops_at_its_next_flush
 Without the permission to commit the mark it does not stop
@@ -227,10 +227,10 @@ What was aborted is left out, as a consumer does
 Where the batches of the source have less than 12 KiB
   tests/jobs/writer/test_batches.py::test_small_batches_are_read_record_by_record
 Transactions, progress, fencing, retries and counts are the same on both ways
-  tests/operators/test_passed_batches.py::test_a_retry_after_a_failure_in_the_middle
+  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
   tests/jobs/writer/test_batches.py::test_goes_on_in_the_middle_of_a_batch
 `max_bytes_per_second` counts a batch as it is in the log
-  tests/operators/test_pace.py::test_the_whole_job_keeps_the_pace
+  tests/operators/test_pause.py::test_the_whole_job_keeps_the_pace
 
 # Timestamps
 the task refuses a target before Spark starts if it would
@@ -267,7 +267,7 @@ A clear makes a new plan, with what has arrived since
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
 are those of the first try, whatever they render to now
   tests/operators/test_bounded_copy.py::test_a_retry_carries_out_what_its_first_try_was_asked_for
-  tests/operators/test_available_now_submitted.py::test_a_retry_carries_out_what_its_first_try_was_asked_for
+  tests/operators/test_local_driver.py::test_a_retry_carries_out_what_its_first_try_was_asked_for
 Another order of topics or another spelling of the same moment is no difference
   tests/operators/test_bounded_copy.py::test_another_spelling_of_the_same_is_no_difference
 
@@ -281,8 +281,7 @@ a random name, which the first copy stores in Airflow's variable `kafka_spark_de
 **A DAG run that is deleted and made again** under its id is another run
   tests/operators/test_on_rerun.py::test_a_dag_run_that_was_deleted_and_made_again
 is what is mapped: the values of the parameters of `expand()` or `expand_kwargs()`
-  tests/operators/test_mapped_item.py::test_it_is_what_is_mapped
-  tests/operators/test_mapped_item.py::test_it_is_what_this_item_has_of_a_list_of_mappings
+  tests/operators/test_identity.py::test_it_is_what_is_mapped
   quick: rule
 If a job was submitted for the earlier one, the task fails and names both
   tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
@@ -331,7 +330,7 @@ and the target is read back all the same
 so for those the value is always `"missing_only"`
   tests/promises/test_limits.py::test_a_clear_of_an_operator_that_a_function_calls
 A stream continues from its checkpoint, in any case
-  tests/operators/test_on_rerun.py::test_a_stream_takes_no_other_way
+  tests/operators/test_bad_input.py::test_bad_input
   tests/operators/test_available_now.py::test_three_runs_with_production_in_between
 counts only while these stay the same
   tests/operators/test_bounded_copy.py::test_a_clear_with_another_transform_writes_all_by_it
@@ -341,34 +340,34 @@ or a `source_conn_id` that leads to another cluster, ends a retry with `DataLoss
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
 So does a source whose log was
-  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
 If a partition has another leader later, the brokers are asked
   tests/clients/test_log_cuts.py::test_where_a_log_was_cut
   tests/core/streams/test_cut_logs.py::test_only_partitions_with_another_leader_are_asked
 before an offset that a stream has read, or within its uncommitted batch
-  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
   tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
 before the end of a plan, and the task is retried
-  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
   tests/state/test_run_state.py::test_nothing_counts_of_a_log_that_was_cut
 before the end of a plan, while its job runs
-  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
   tests/core/copies/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
 What was copied from the part that was cut stays in the target
-  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
 A target whose log is cut has lost what it had acknowledged
-  tests/operators/test_cut_targets.py::test_what_a_target_has_lost_is_written_again
-  tests/operators/test_cut_targets.py::test_a_target_that_is_cut_while_its_job_runs
+  tests/operators/test_lost_records.py::test_what_a_target_has_lost_is_written_again
+  tests/operators/test_lost_records.py::test_a_target_that_is_cut_while_its_job_runs
   tests/core/runs/test_run_protocol.py::test_what_earlier_deliveries_mean
 A sensor with `since="last_run"` and a watcher see a cut in the same way
   tests/clients/test_log_cuts.py::test_where_a_log_was_cut
   tests/core/conditions/test_last_run.py::test_a_log_that_was_cut_and_filled_again_is_asked_about
   tests/core/conditions/test_watch.py::test_a_log_that_was_cut_and_filled_again
 The rest of a log that was cut is read too
-  tests/operators/test_cut_logs.py::test_other_records_at_the_same_offsets
+  tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
   tests/core/streams/test_cut_logs.py::test_what_follows_a_cut_is_not_what_was_read
 What a strict try has delivered counts when its retry permits a loss
-  tests/operators/test_permitted_loss.py::test_what_a_strict_try_delivered_counts
+  tests/operators/test_lost_records.py::test_what_a_strict_try_delivered_counts
 Clear the task to copy what is there now, or pass `fail_on_data_loss=False`
   tests/operators/test_bounded_copy.py::test_a_recreated_topic_is_copied_from_its_beginning
 A result speaks of the topics that it was made of
@@ -406,7 +405,7 @@ A reset begins `generation-1/`
 which does not read again what an earlier try has finished, has its segments from there
   tests/operators/test_available_now.py::test_segments_of_what_a_try_finished_before_it_died
 a crash in the middle of a batch
-  tests/operators/test_available_now_submitted.py::test_a_driver_that_is_killed_in_the_middle_of_a_batch
+  tests/operators/test_local_driver.py::test_a_driver_that_is_killed_in_the_middle_of_a_batch
 two runs at once
   tests/operators/test_available_now.py::test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over
 a driver that cannot renew its lock for 20 s
@@ -421,7 +420,7 @@ a worker whose clock is wrong
 offsets aged out; a topic was deleted or recreated
   tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
 a checkpoint with a damaged or missing file
-  tests/operators/test_available_now_submitted.py::test_bad_input_starts_nothing
+  tests/operators/test_bad_input.py::test_bad_input
   tests/state/test_checkpoint.py::test_half_a_file_is_an_error
 a record that was not acknowledged
   tests/operators/test_available_now.py::test_a_batch_that_was_written_in_part_is_finished
@@ -437,9 +436,9 @@ With `fail_on_data_loss=False` the gap is in `missing_ranges`
 A topic that was recreated is read from its beginning, under a new generation
   tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
 With `delivery="at_least_once"` the provenance header tells what the target has already
-  tests/jobs/test_stream_tries.py::test_at_least_once_and_back
+  tests/jobs/test_clears.py::test_at_least_once_and_back
 an uncommitted batch is written again as a whole, and the log says so
-  tests/operators/test_passed_batches.py::test_a_retry_after_a_failure_in_the_middle
+  tests/operators/test_passed_batches.py::test_an_uncommitted_batch_of_a_stream_is_written_again_at_least_once
 
 # Limits of streams
 The copy of a batch is a job of its own, on the pages of jobs and SQL
@@ -587,7 +586,7 @@ can forge what the log says of progress, and nothing else
 what it cannot read is left out with a warning
   tests/clients/test_record_reads.py::test_a_record_that_cannot_be_unpacked_is_left_out_with_a_warning
 Where an expression fails on a record, Spark's own error quotes the value
-  tests/jobs/test_failing_expressions.py::test_a_copy_names_the_record
+  tests/jobs/test_expressions.py::test_a_copy_names_the_record
   tests/operators/test_local_driver.py::test_a_record_on_which_an_expression_fails_is_in_no_log
 A source record may have a header that looks like the provenance header of another record
   tests/jobs/test_batch.py::test_a_record_cannot_pass_another_off_as_delivered
@@ -694,7 +693,7 @@ DelegationTokenExpirySensor
 DelegationTokenHook
   tests/hooks/test_delegation_token.py::test_from_its_making_to_its_end
 DriverPodTrigger
-  tests/kubernetes/test_deferred_copy.py::test_a_trigger_follows_the_driver
+  tests/kubernetes/test_whole_way.py::test_a_trigger_follows_the_driver
 ExpireDelegationTokensOperator
   tests/operators/test_delegation_token.py::test_a_further_try_ends_what_an_earlier_one_left
 KafkaConditionTrigger
@@ -751,40 +750,6 @@ SPARKS = _read(
 """
 )
 
-#: Each delivery, provenance, and whether record batches are passed on or records are read one by one.
-DELIVERIES = _read(
-    """
-exactly_once, provenance="headers", records
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/jobs/test_exactly_once.py::test_a_retry_goes_on_from_the_committed_progress
-exactly_once, provenance="segments", records
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/jobs/test_clears.py::test_segments_go_on_under_another_plan
-exactly_once, provenance="segments", batches
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/operators/test_passed_batches.py::test_a_retry_after_a_failure_in_the_middle
-exactly_once, provenance=None, records
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
-exactly_once, provenance=None, batches
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/operators/test_passed_batches.py::test_a_broker_that_does_not_answer_the_worker_is_no_verdict
-at_least_once, provenance="headers", records
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/jobs/test_batch.py::test_a_retry_writes_only_what_is_missing
-at_least_once, provenance="segments", records
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-at_least_once, provenance="segments", batches
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/operators/test_passed_batches.py::test_a_retry_after_a_failure_in_the_middle
-at_least_once, provenance=None, records
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-  tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
-at_least_once, provenance=None, batches
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
-"""
-)
-
 #: Errors that only stand for others, and are raised nowhere.
 FAMILIES = ("KafkaSparkError", "SubmitError", "JobError")
 
@@ -836,9 +801,9 @@ DelegationTokenExpiredError
 DelegationTokenNotUsableError
   tests/hooks/test_delegation_token.py::test_a_token_that_brokers_do_not_take
 DeliveryError
-  tests/jobs/test_verdicts.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
+  tests/jobs/test_exactly_once.py::test_records_that_a_task_passed_over_are_written_by_the_next_try
 DuplicateRecordsError
-  tests/jobs/test_verdicts.py::test_a_duplicate_is_found_by_every_further_try
+  tests/jobs/test_exactly_once.py::test_a_duplicate_is_found_by_every_further_try
 EarlierJobUnknownError
   tests/hooks/test_earlier_job.py::test_it_does_not_go_on_without_an_answer
   quick: local
@@ -894,7 +859,7 @@ StartNotRecordedError
   tests/hooks/test_job_run.py::test_a_start_that_airflow_does_not_record
   quick: local
 TargetRecreatedError
-  tests/jobs/test_recreated_target.py::test_while_tasks_write
+  tests/jobs/test_exactly_once.py::test_while_tasks_write
 TransactionEndedError
   tests/jobs/writer/test_sinks.py::test_a_sink
   tests/core/wire/test_task_failures.py::test_a_code_says_which_error_it_is

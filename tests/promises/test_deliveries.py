@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_kafka_spark.core.checks import DELIVERIES, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from tests.operators.copy_task import NewTask
+from tests.operators.copy_task import NewTask, audit
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -48,6 +48,13 @@ def test_a_copy_and_its_retry(
     assert found == (wanted if continues else wanted + before)
     assert result["delivered_before"] == (before.total() if continues else 0)
     assert (result["batches_passed"] > 0, "segments" in result) == (by_batches, provenance == "segments")
+    # What may be there twice is said.
+    assert result["evidence"]["may_have_duplicates"] is not continues
+    assert any("is written again" in warning for warning in result["warnings"]) is not continues
+    if provenance is not None:
+        found_by_audit = audit(of=result)
+        assert (found_by_audit["once"], found_by_audit["doubled"]) == (120, 0)
+        assert found_by_audit["state"] == ("complete" if continues else "unknown")
     has_header = {any(name == PROVENANCE_HEADER for name, _ in record.headers) for record in kafka.consume(target)}
     assert has_header == {provenance == "headers"}
 

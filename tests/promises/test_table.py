@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_kafka_spark.core.checks import DELIVERIES as NAMES_OF_DELIVERIES
 from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.submission import deployment
 from airflow_provider_kafka_spark.submission.deployment import Deployment
 from tests.promises.table import (
     CLASSES,
-    DELIVERIES,
     ERRORS,
     FAMILIES,
     GUARANTEES,
@@ -36,7 +34,7 @@ from tests.rings import LONG, LONG_RING, QUICK_RING, SERVICES, WHOLE_RING, ring_
 from tests.services.other_spark import OTHER_SPARKS
 
 _CHECKOUT = Path(__file__).parents[2]
-_ROWS = (*PROMISES, *CLASSES, *MASTERS, *SPARKS, *DELIVERIES, *ERRORS)
+_ROWS = (*PROMISES, *CLASSES, *MASTERS, *SPARKS, *ERRORS)
 
 
 @cache
@@ -197,19 +195,12 @@ def test_every_operator_sensor_trigger_and_hook_has_its_row() -> None:
     assert _texts(CLASSES) == _without_bases(_public_classes())
 
 
-def test_every_master_spark_and_delivery_has_its_row() -> None:
+def test_every_master_and_spark_has_its_row() -> None:
+    """Each delivery in each layout is a case of ``test_deliveries.py``."""
     kinds = {found.prefix for found in vars(deployment).values() if isinstance(found, Deployment)}
     # Without a prefix it is any other master in client mode.
     assert _texts(MASTERS) == kinds - {""}
     assert _texts(SPARKS) == set(OTHER_SPARKS)
-    ways = [
-        'provenance="headers", records',
-        'provenance="segments", records',
-        'provenance="segments", batches',
-        "provenance=None, records",
-        "provenance=None, batches",
-    ]
-    assert _texts(DELIVERIES) == {f"{delivery}, {way}" for delivery in NAMES_OF_DELIVERIES for way in ways}
 
 
 def test_every_error_has_its_row() -> None:

@@ -60,6 +60,12 @@ class Survivor:
     def __post_init__(self) -> None:
         self.kafka.produce(self.source, [Record(value=b"%d" % i) for i in range(100)])
 
+    def operator(self, **parameters: Any) -> ReplayOffsetRangesOperator:
+        given: dict[str, Any] = {"offset_ranges": [f"{self.source}:0:0:100"], "target_topic": self.target}
+        operator = ReplayOffsetRangesOperator(task_id="replay", **{**given, **self.parameters, **parameters})
+        operator.name = self.name
+        return operator
+
     def run(
         self,
         ti: TaskInstance | None = None,
@@ -68,13 +74,7 @@ class Survivor:
         **parameters: Any,
     ) -> dict[str, Any]:
         """One try; with the event of its trigger, the rest of one."""
-        operator = ReplayOffsetRangesOperator(
-            task_id="replay",
-            offset_ranges=[f"{self.source}:0:0:100"],
-            target_topic=self.target,
-            **{**self.parameters, **parameters},
-        )
-        operator.name = self.name
+        operator = self.operator(**parameters)
         ti = ti or TaskInstance()
         ti.task_id = operator.task_id
         context: Any = task_context(self.store, ti=ti, clear_number=clear_number)

@@ -1,20 +1,23 @@
-"""What the documentation says of the requests that brokers must know, compared with what a broker gets."""
+"""Copies on the oldest and the newest broker that is supported, and the requests that brokers get, which are those of
+the documentation.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_kafka_spark.testing import broker_process
+from airflow_provider_kafka_spark.testing.broker_process import KAFKA_VERSION
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore, Try
-from tests.operators.copy_task import Batch, execute
+from tests.operators.copy_task import Batch, execute, once
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 _PAGE = Path(__file__).parents[2] / "docs/reference/versions.md"
 _REQUEST_LOG = """\
@@ -32,12 +35,12 @@ def requests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("broker") / "requests.log"
 
 
-@pytest.fixture(scope="module")
-def broker(requests: Path) -> Iterator[KafkaBroker]:
+@pytest.fixture(scope="module", params=["3.9.2", KAFKA_VERSION])
+def broker(request: pytest.FixtureRequest, requests: Path) -> Iterator[KafkaBroker]:
     """It logs every request. Those of the tests come by another listener than those of copies."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(broker_process, "LOG4J", broker_process.LOG4J + _REQUEST_LOG.format(file=requests))
-        with KafkaBroker(sasl_users={"alice": "password-of-alice"}) as running:
+        with KafkaBroker(version=request.param, sasl_users={"alice": "password-of-alice"}) as running:
             running.create_topic("orders", 2)
             running.produce("orders", [Record(b"k", b"%d" % i, partition=i % 2) for i in range(50)])
             yield running
@@ -55,23 +58,22 @@ def _names(text: str) -> list[str]:
     return re.findall(r"`(\w+)`", text)
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("in_process_spark")
 @pytest.mark.parametrize(("delivery", "use_token"), [("exactly_once", True), ("at_least_once", False)])
-def test_brokers_get_what_is_documented(
-    broker: KafkaBroker, requests: Path, monkeypatch: pytest.MonkeyPatch, delivery: str, use_token: bool
+def test_a_copy_and_its_clear(
+    broker: KafkaBroker, requests: Path, connection: Callable[..., None], delivery: str, use_token: bool
 ) -> None:
-    """By a copy and its clear."""
-    extra = broker.sasl_client_config("alice")
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    connection("kafka_default", extra=broker.sasl_client_config("alice"))
+    connection("spark_default", conn_type="spark", host="local[2]")
     target, store = f"copy-{delivery}-{use_token}", TaskStateStore()
     broker.create_topic(target, 2)
     seen = len(requests.read_text())
     for number in range(2):
         how = {"delivery": delivery, "use_delegation_token": use_token}
         operator = Batch(task_id="copy", topics=["orders"], target_topic=target, **how)
-        execute(operator, store, clear_number=number, ti=Try(try_number=number + 1, max_tries=number))
+        result = execute(operator, store, clear_number=number, ti=Try(try_number=number + 1, max_tries=number))
+        assert (result["missing"], result["records_written"]) == (0, 50)
+    assert Counter(r.value for r in broker.consume(target)) == once(0, 50)
 
     lines = [line for line in requests.read_text()[seen:].splitlines() if '"listener":"SASL_PLAINTEXT"' in line]
     asked = {name.replace("_", "").lower() for name in re.findall(r'"requestApiKeyName":"(\w+)"', "".join(lines))}
