@@ -34,7 +34,6 @@ from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
 from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDelivery, PlannedCopy
 from airflow_provider_kafka_spark.core.copies.verification import totals
 from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
-from airflow_provider_kafka_spark.core.ledger.entry import MAX_RANGES
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.records.dead_letters import check_dead_letters
@@ -499,12 +498,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         return short_result(result)
 
     def _check_size(self, plan: ReplayPlan) -> None:
-        """:raises PlanTooLargeError: if it has more records than ``max_planned_records``, or too many ranges."""
-        if len(plan.ranges) > MAX_RANGES:
-            raise PlanTooLargeError(
-                f"A plan must have at most {MAX_RANGES:,} ranges: no entry of the ledger has more; this one has "
-                f"{len(plan.ranges):,}. Copy them by several tasks, or merge ranges that are next to each other."
-            )
+        """:raises PlanTooLargeError: if it has more records than ``max_planned_records``."""
         if self.max_planned_records is not None and plan.planned_records > self.max_planned_records:
             raise PlanTooLargeError(
                 f"A plan must have at most max_planned_records={self.max_planned_records:,} records; this one has up "

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.new_topics import NewTopic
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.operators import kafka_to_kafka, new_targets
+from airflow_provider_kafka_spark.operators import new_targets
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore
@@ -155,7 +155,7 @@ def test_a_setting_that_the_target_refuses_is_named_or_left_out(scene: Scene, mo
     assert scene.settings() == {"cleanup.policy": "compact", "segment.bytes": "1048576"}
 
 
-def test_what_fails_makes_no_topic(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_makes_no_topic(scene: Scene) -> None:
     def topics() -> set[str]:
         """Without those that a broker makes for itself, when it is first asked for a transaction."""
         return {name for name in scene.kafka.topics() if not name.startswith("__")}
@@ -182,9 +182,6 @@ def test_what_fails_makes_no_topic(scene: Scene, monkeypatch: pytest.MonkeyPatch
         with pytest.raises((AirflowFailException, InvalidInputError), match=says):
             scene.run(**parameters)
         assert (topics(), has_submitted_nothing(scene.store)) == (before, True), parameters
-    monkeypatch.setattr(kafka_to_kafka, "MAX_RANGES", 1)
-    with pytest.raises(AirflowFailException, match=r"PlanTooLargeError: A plan must have at most 1 ranges"):
-        scene.run(plan_only=True)
 
 
 def test_many_are_created_in_portions(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.ledger.entry import MAX_RANGES, Delivery, TaskRun, entries_in
+from airflow_provider_kafka_spark.core.ledger.entry import Delivery, TaskRun, entries_in
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.pieces import MAX_RANGES
 from airflow_provider_kafka_spark.core.topics.known_topics import standard_id
 from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.protocol import Transform

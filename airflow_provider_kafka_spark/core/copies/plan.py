@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.plan_cost import cost_warnings
-from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, TargetError
+from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, PlanTooLargeError, TargetError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES, MAX_RANGES
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans, tasks_of
@@ -353,7 +353,7 @@ def make_plan(
         name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
     }
     if len(resolved.ranges) > MAX_RANGES:
-        raise PlanError(
+        raise PlanTooLargeError(
             f"The plan must have at most {MAX_RANGES:,} ranges, which is what the ledger reads of a copy; it has "
             f"{len(resolved.ranges):,}. Give some of them at a time, such as those of one topic, or ranges with what "
             "lies between them."

@@ -17,6 +17,7 @@ from airflow_provider_kafka_spark.core.copies.plan import (
 from airflow_provider_kafka_spark.core.errors import (
     DataLossError,
     PlanError,
+    PlanTooLargeError,
     ProtocolError,
     TargetError,
     UnknownTopicError,
@@ -136,7 +137,7 @@ def test_a_plan_has_no_more_ranges_than_the_ledger_reads(monkeypatch: pytest.Mon
     clusters = _cluster(_topic("orders")), _cluster(_topic("copy"))
 
     assert make_plan(_resolved("orders:0:0:1", "orders:0:2:3"), *clusters, Target("copy")).planned_records == 2
-    with refuses(PlanError, "at most 2 ranges", "it has 3"):
+    with refuses(PlanTooLargeError, "at most 2 ranges", "it has 3"):
         make_plan(_resolved("orders:0:0:1", "orders:0:2:3", "orders:0:4:5"), *clusters, Target("copy"))
 
 
