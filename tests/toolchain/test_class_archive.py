@@ -117,6 +117,23 @@ def test_what_no_jvm_starts_with_is_not_kept(archive: ClassArchive, made: Path, 
     assert not archive.is_ready
 
 
+@pytest.mark.parametrize("part", [0, 1], ids=["classes", "cache"])
+def test_one_that_others_may_write_is_not_used(
+    archive: ClassArchive, caplog: pytest.LogCaptureFixture, part: int
+) -> None:
+    """A job runs without, and the log says why."""
+    archive.path.write_bytes(b"forged")
+    archive.path.with_suffix(".size").write_text("6")
+    assert "SharedArchiveFile" in archive.jvm_options()
+
+    archive.path.parents[part].chmod(0o777)
+
+    assert archive.jvm_options() == ""
+    assert "chmod go-w" in caplog.text
+    with pytest.raises(ClassArchiveError, match="chmod go-w"):
+        archive.check_folder()
+
+
 def test_the_layer_of_an_image_keeps_it(archive: ClassArchive, tmp_path: Path) -> None:
     """It has the times of files in whole seconds only. A newer Java gets an archive of its own."""
     java = tmp_path / "java"
