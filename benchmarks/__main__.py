@@ -32,6 +32,8 @@ MEASUREMENTS = (
     "triggerer",
     "growth",
 )
+#: In parts of others, and in minutes.
+SHORT = ("ways",)
 #: Disk space for source, target and broker: for each record of the bulk copy, and at least.
 _BYTES_PER_RECORD, _LEAST_BYTES = 1_000, 5_000_000_000
 
@@ -103,7 +105,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
-    unknown = [name for name in names if name not in MEASUREMENTS]
+    unknown = [name for name in names if name not in (*MEASUREMENTS, *SHORT)]
     if unknown or not names:
         raise argparse.ArgumentTypeError(f"expected some of {', '.join(MEASUREMENTS)}; got {text!r}")
     return names
@@ -152,6 +154,7 @@ def _measurements(options: argparse.Namespace, folder: Path) -> dict[str, Callab
     return {
         "bulk": lambda: bulk.measure(options.records, options.rounds, folder),
         "batches": lambda: batches.measure(options.records, options.rounds, folder),
+        "ways": lambda: batches.measure_ways(options.records, options.rounds, folder),
         "streams": lambda: streams.measure(options.records, options.rounds, folder),
         "replay": lambda: replay.measure(options.rounds, folder),
         "ranges": lambda: ranges.measure(options.rounds),

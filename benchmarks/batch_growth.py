@@ -1,4 +1,4 @@
-"""Copies by batches against copies record by record: over the size of records, of batches, and over compression."""
+"""The three ways of our job to copy records: over the size of records, of batches, and over compression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks.bulk import PARTITIONS, Copies, copy_ours, request_of
 from benchmarks.orders import cut_orders
-from benchmarks.reading_ways import BY_BATCHES, BY_RECORD, TAKEN_APART, UNCHANGED, Way
+from benchmarks.reading_ways import AS_BYTES, BY_BATCHES, BY_RECORD, UNCHANGED, Way
 from benchmarks.rounds import Variant, alternate, emit
 from benchmarks.table import Section, ratio_text, rounds_text
 from benchmarks.topics import WrongCopyError, fill, fresh_topic
@@ -90,13 +90,13 @@ class _Copied:
     passes_batches: bool
     rates: Mapping[Way, float]
 
-    def cells(self, ways: Sequence[Way]) -> list[str]:
+    def cells(self) -> list[str]:
         return [
             f"{self.records / self.batches:,.0f}",
             f"{self.log_bytes / self.batches / _KIB:,.1f}",
-            *(f"{self.rates[way]:,.0f}" for way in ways),
-            *(ratio_text(self.rates[BY_BATCHES], self.rates[way]) for way in ways[1:]),
-            BY_BATCHES.name if self.passes_batches else TAKEN_APART.name,
+            *(f"{self.rates[way]:,.0f}" for way in _WAYS),
+            *(ratio_text(self.rates[way], self.rates[BY_RECORD]) for way in _WAYS[:-1]),
+            BY_BATCHES.name if self.passes_batches else AS_BYTES.name,
         ]
 
 
@@ -111,22 +111,29 @@ _BATCHES = {
 }
 _SMALL = {str(number): _Source(batch_records=number) for number in (1, 4, 16, 64)}
 _COMPRESSIONS = {name: _Source(compression=name) for name in ("none", "lz4", "zstd")}
-_BOTH_WAYS, _ALL_WAYS = (BY_BATCHES, BY_RECORD), (BY_BATCHES, BY_RECORD, TAKEN_APART)
+#: That which the others are compared with is the last.
+_WAYS = (BY_BATCHES, AS_BYTES, BY_RECORD)
 
 
 def measure_growth(broker: KafkaBroker, spark: SparkSession, records: int, rounds: int, folder: Path) -> list[Section]:
     """Copy sources of many shapes in each way, one after the other.
 
-    :param spark: a session in which both ways are warm.
+    :param spark: a session in which all ways are warm.
     :param records: of the bulk copy; with less than 2,000,000 the sources are smaller.
     """
     growth = _Growth(broker, spark, min(_MAX_BYTES, records * _BYTES_PER_RECORD), min(rounds, _MAX_ROUNDS), folder)
     return [
-        growth.section("By size of records", "Value", _SIZES, _ALL_WAYS),
-        growth.section("By size of batches", "Batch", _BATCHES, _BOTH_WAYS),
-        growth.section("Small batches", "Records of a batch", _SMALL, _ALL_WAYS, _break_even),
-        growth.section("By compression", "Compression", _COMPRESSIONS, _BOTH_WAYS),
+        growth.section("By size of records", "Value", _SIZES),
+        growth.section("By size of batches", "Batch", _BATCHES),
+        growth.section("Small batches", "Records of a batch", _SMALL, _break_even),
+        growth.section("By compression", "Compression", _COMPRESSIONS),
     ]
+
+
+def measure_small(broker: KafkaBroker, spark: SparkSession, records: int, rounds: int, folder: Path) -> Section:
+    """Copy a source of batches of 16 records in each way."""
+    growth = _Growth(broker, spark, min(_MAX_BYTES, records * _BYTES_PER_RECORD), min(rounds, _MAX_ROUNDS), folder)
+    return growth.section("Small batches", "Records of a batch", {"16": _SMALL["16"]})
 
 
 class _Growth:
@@ -148,16 +155,12 @@ class _Growth:
         title: str,
         label: str,
         sources: Mapping[str, _Source],
-        ways: Sequence[Way],
         note: Callable[[Sequence[_Copied]], str] | None = None,
     ) -> Section:
-        """Copy each source in some ways, for a table and a plot; what was measured already is not measured again.
-
-        :param ways: by batches first.
-        """
+        """Copy each source in all ways, for a table and a plot; what was measured already is not measured again."""
         for source in sources.values():
             if source not in self._copied:
-                self._copied[source] = self._copy(source, ways)
+                self._copied[source] = self._copy(source)
         copied = {name: self._copied[source] for name, source in sources.items()}
         return Section(
             title,
@@ -168,15 +171,15 @@ class _Growth:
                 label,
                 "Records/batch",
                 "KiB/batch",
-                *(f"{way.name.capitalize()}, records/s" for way in ways),
-                *(f"Ratio to {way.name}" for way in ways[1:]),
+                *(f"{way.name.capitalize()}, records/s" for way in _WAYS),
+                *(f"Ratio {way.name}" for way in _WAYS[:-1]),
                 "The writer chooses",
             ],
-            [[name, *one.cells(ways)] for name, one in copied.items()],
+            [[name, *one.cells()] for name, one in copied.items()],
             notes=[*([] if note is None else [note(list(copied.values())), ""]), *_chart(title, label, copied)],
         )
 
-    def _copy(self, source: _Source, ways: Sequence[Way]) -> _Copied:
+    def _copy(self, source: _Source) -> _Copied:
         records = source.records_within(self._size)
         emit(f"Batches: {source}")
         values = cut_orders(records, PARTITIONS, source.value_bytes)
@@ -184,7 +187,7 @@ class _Growth:
         try:
             copies, request = Copies(self._broker, records, self._folder), self._request()
             passed: list[int] = []
-            variants = {way: self._variant(copies, way, request, passed) for way in ways}
+            variants = {way: self._variant(copies, way, request, passed) for way in _WAYS}
             with fresh_topic(self._broker, PARTITIONS) as target:
                 chosen = copy_ours(self._spark, request, target, records).batches_passed > 0
             alternate(list(variants.values()), self._rounds, _LIMIT_SECONDS)
@@ -221,15 +224,15 @@ class _Growth:
 
 
 def _break_even(small: Sequence[_Copied]) -> str:
-    """From how many records of a batch on it is faster to pass it on than to take it apart."""
-    points = [(one.records / one.batches, one.rates[BY_BATCHES] / one.rates[TAKEN_APART]) for one in small]
+    """From how many records of a batch on it is faster to pass it on than to copy it as bytes."""
+    points = [(one.records / one.batches, one.rates[BY_BATCHES] / one.rates[AS_BYTES]) for one in small]
     if points[0][1] >= 1:
         return "Passing batches on is faster at every size."
     for (below, slower), (above, faster) in pairwise(points):
         if faster >= 1:
             part = -math.log(slower) / (math.log(faster) - math.log(slower))
             found = below * (above / below) ** part
-            return f"Passing batches on is faster than taking them apart from about {found:.0f} records (interpolated)."
+            return f"Passing batches on is faster than as bytes from about {found:.0f} records (interpolated)."
     return "Passing batches on is slower at every size."
 
 
@@ -240,9 +243,10 @@ def _chart(title: str, label: str, copied: Mapping[str, _Copied]) -> list[str]:
     return [
         "```mermaid",
         "xychart-beta",
-        f'    title "{title}: records per second, bars by batches, line record by record"',
+        f'    title "{title}: records per second, bars passed on and as bytes, line record by record"',
         f'    x-axis "{label}" [{", ".join(f"{chr(34)}{name}{chr(34)}" for name in copied)}]',
         f"    bar [{rates(BY_BATCHES)}]",
+        f"    bar [{rates(AS_BYTES)}]",
         f"    line [{rates(BY_RECORD)}]",
         "```",
     ]

@@ -55,8 +55,8 @@ class Way:
 
 
 #: However small batches are.
-BY_BATCHES = Way("by batches", "LEAST_BYTES", 0, passes=True)
-#: What the writer does itself where batches are small: it fetches batches, and reads their records.
-TAKEN_APART = Way("taken apart", "LEAST_BYTES", 100_000_000, passes=False)
-#: With Spark's reader, as every copy that changes something.
-BY_RECORD = Way("record by record", "_passed_batches", lambda *_: (None, ()), passes=False)
+BY_BATCHES = Way("passed on", "LEAST_BYTES", 0, passes=True)
+#: What the writer does itself where batches are small, or where something changes.
+AS_BYTES = Way("as bytes", "LEAST_BYTES", 100_000_000, passes=False)
+#: With Spark's source, as every copy with SQL.
+BY_RECORD = Way("record by record", "_batches", lambda *_: (None, ()), passes=False)

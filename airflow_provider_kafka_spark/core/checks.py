@@ -17,6 +17,8 @@ from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputErr
 MISSING_ONLY, COPY_AGAIN, FAIL = ON_RERUN = ("missing_only", "copy_again", "fail")
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
+#: Who reads the records of a copy.
+SOURCE, BATCHES = "source", "batches"
 EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly_once", "at_least_once")
 #: What a template or a form may give for a flag, in any case.
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -119,6 +121,17 @@ def _json_of(text: str, name: str) -> Any:
             f"{name} must be JSON where it is text; got {reprlib.repr(text)}: {error}. In a template, use the filter "
             "tojson."
         ) from error
+
+
+def parse_reader(value: object) -> str | None:
+    """Who reads the records of a copy: ``source``, ``batches`` or None, which may be text.
+
+    :raises OptionError: if it is none of these.
+    """
+    found = text_or_none(value)
+    if found not in (SOURCE, BATCHES, None):
+        raise OptionError(f"reader must be {SOURCE!r}, {BATCHES!r} or None; got {value!r}.")
+    return None if found is None else str(found)
 
 
 def check_on_empty(value: object) -> None:

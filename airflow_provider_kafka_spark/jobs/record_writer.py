@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from airflow_provider_kafka_spark.core.copies.batch_path import warning_of_batches
 from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.wire.audit_messages import AuditSettings
@@ -74,14 +73,11 @@ class WriteResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """That records could not be written as they were, if it is so."""
-        obstacles = sum((Counter(report.obstacles) for report in self.reports.values()), Counter[str]())
-        taken_apart = warning_of_batches(obstacles)
-        notes = self.notes if taken_apart is None else (*self.notes, taken_apart)
         changed = [report for report in self.reports.values() if report.changed]
         if not changed:
-            return notes
+            return self.notes
         return (
-            *notes,
+            *self.notes,
             f"{sum(report.changed for report in changed):,} records are not as they were in the source, such as "
             f"{changed[0].first_changed}: Kafka's Java client writes no timestamp below 0 (the target has the time of "
             "the copy) and no header whose name is not UTF-8 (the other bytes became U+FFFD).",
@@ -124,7 +120,7 @@ def run_writer(
 
 
 def missing_internals(context: SparkContext) -> str | None:
-    """What Kafka's client of this Spark lacks to pass batches on, or None."""
+    """What Kafka's client of this Spark lacks to read and to write batches, or None."""
     found = _new(context, "BatchSupport").missing()
     return None if found is None else str(found)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.batch_path import (
-    changes,
     clients_in_the_way,
-    targets_in_the_way,
+    rewritten_because,
+    wants_batches,
     warning_of,
 )
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
@@ -21,8 +21,8 @@ from airflow_provider_kafka_spark.core.spark.tuning import batches_memory
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
 from airflow_provider_kafka_spark.core.wire.task_failures import failure_of_task
 from airflow_provider_kafka_spark.core.wire.writer_messages import (
+    Batches,
     DeadLetters,
-    PassedBatches,
     SchemaIds,
     SharedPace,
     WantedRecords,
@@ -43,9 +43,13 @@ _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
 #: Records of one transaction at most; most are committed after a time, so that consumers see them.
 COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
-#: Smaller batches take longer, one request each, than new ones of many records; and how much tells that they are small.
-LEAST_BYTES, SAMPLE_BYTES = 12_288, 65_536
-#: Of the consumer whose batches are passed on: the worker has decided all offsets, and the writer knows the fetches of
+#: Smaller batches take longer, one request each, than new ones of many records.
+LEAST_BYTES = 12_288
+#: A record that is read into memory, however it is compressed: more than any that can be sent by default.
+_MAX_RECORD_BYTES, _MAX_REQUEST = 64 * 1024 * 1024, "kafka.max.request.size"
+#: What a broker takes by default, where the target's setting is not known.
+_MAX_MESSAGE_BYTES = 1_048_588
+#: Of the consumer of batches: the worker has decided all offsets, and the writer knows the fetches of
 #: the classic consumer.
 _CONSUMER = {
     "auto.offset.reset": "none",
@@ -77,9 +81,9 @@ def write_records(
     largest = {name: int(config["max.message.bytes"]) for name, config in configs.items()}
     settings = _settings(request, remaining, _fitting_batches(request.sink_options, largest), pace)
     records = source.records
-    batches, notes = _passed_batches(spark, request, remaining, configs)
+    batches, notes = _batches(spark, request, remaining, configs)
     settings = replace(settings, batches=batches)
-    if batches is not None and batches.passes_on:
+    if batches is not None:
         memory = batches_memory(request.sink_options, batches.max_bytes)
         settings = replace(settings, producer={**settings.producer, "buffer.memory": memory})
     if records is None or needs_sql(transform):
@@ -135,30 +139,28 @@ def _settings(
     )
 
 
-def _passed_batches(
+def _batches(
     spark: SparkApplication, request: JobRequest, remaining: Remaining, configs: Mapping[str, Mapping[str, str]]
-) -> tuple[PassedBatches | None, tuple[str, ...]]:
-    """How batches are read, or None; and what the author should know, who asked for no other records."""
-    options, source = request.source_options, remaining.source
-    passes_on = not changes(request.transform)
-    # Without Spark's Kafka RDD the writer gets rows, and so do batches that have to be taken apart.
-    if source is None or source.records is None or not (passes_on or source.has_bundles):
+) -> tuple[Batches | None, tuple[str, ...]]:
+    """How batches are read, or None for Spark's source; and what the author should know, who asked for batches."""
+    options, transform, source = request.source_options, request.transform, remaining.source
+    is_wanted = wants_batches(request.reader, transform)
+    # Spark's source opens a consumer for each partition, where that of the writer goes from one to the next. Without
+    # its RDD there are only rows, and a warning of its own.
+    if source is None or source.records is None or not (is_wanted or source.has_bundles) or needs_sql(transform):
         return None, ()
     others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.fail_on_data_loss)
-    others += targets_in_the_way(sorted(remaining.target_ids), configs)
-    missing = missing_internals(spark.sparkContext)
-    if not others and missing:
+    if not others and (missing := missing_internals(spark.sparkContext)):
         others = (f"Kafka's client: {missing}",)
-    notes = (warning_of(others),) if passes_on and others else ()
-    passes_on = passes_on and not others
-    # Spark's source opens a consumer for each partition, where that of the writer goes from one to the next.
-    of_source = clients_in_the_way(options, {}, fail_on_data_loss=request.fail_on_data_loss)
-    if not passes_on and (not source.has_bundles or missing or of_source):
-        return None, notes
+    if others:
+        return None, (warning_of(others),) if is_wanted else ()
     consumer = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    largest = min((int(config["max.message.bytes"]) for config in configs.values()), default=0)
+    largest = min((int(config["max.message.bytes"]) for config in configs.values()), default=_MAX_MESSAGE_BYTES)
+    # One that is too large to be sent may yet be one that is not wanted.
+    largest_record = max(_MAX_RECORD_BYTES, int(request.sink_options.get(_MAX_REQUEST, 0)))
+    passes_on = not rewritten_because(transform, request.sink_options, sorted(remaining.target_ids), configs)
     wait_ms = wait_for_records_ms(options, int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)))
-    return PassedBatches({**consumer, **_CONSUMER}, passes_on, largest, wait_ms, LEAST_BYTES, SAMPLE_BYTES), notes
+    return Batches({**consumer, **_CONSUMER}, passes_on, largest, wait_ms, LEAST_BYTES, largest_record), ()
 
 
 def _wanted(transform: Transform) -> WantedRecords | None:

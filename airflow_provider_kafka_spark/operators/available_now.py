@@ -321,6 +321,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             allow_same_topic=self.allow_same_topic,
             is_retry=batch is not None,
             audit_since_ms=None if batch is None else batch.timestamp_ms,
+            reader=self.reader,
             pace=self._pace(),
             client_id=self._client_id(attempt.context),
             title=self._title(attempt.context),

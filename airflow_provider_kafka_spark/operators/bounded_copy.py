@@ -359,6 +359,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             parameters=attempt.parameters,
             plan=plan,
             transform=transform,
+            reader=self.reader,
             path=path,
             rules=rules,
             ranges=plan.ranges.without_empty(),

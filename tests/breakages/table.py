@@ -308,9 +308,9 @@ position-off-by-one: An attempt goes on with exactly the first record that is no
   + } else if (cursor.offset <= sink.progress.position()) {
   tests/jobs/writer/test_writer.py::test_a_second_attempt_writes_nothing_twice
 segment-off-by-one: Segments map each offset of the source to the offset of its copy.
-  jobs/writer/Sink.java
-  - progress.addSegment(sent.offset, sent.offset + count, metadata.offset());
-  + progress.addSegment(sent.offset, sent.offset + count, metadata.offset() + 1);
+  jobs/writer/AckCallback.java
+  - progress.addSegment(offset, offset + count, target);
+  + progress.addSegment(offset, offset + count, target + 1);
   tests/jobs/writer/test_batches.py::test_segments_map_each_offset
 timestamp-not-kept: A record keeps its timestamp.
   jobs/writer/Sink.java
@@ -335,14 +335,36 @@ filter-by-headers-inverted: A filter by headers selects the records that have th
   tests/operators/test_dead_letters.py::test_only_wanted_records_are_copied[header-writer-KafkaToKafkaBatchOperator]
 end-of-an-exact-window-included: A time window is half-open: a record at its end belongs to the next one.
   jobs/writer/RecordCursor.java
-  - selected = timestamp >= windowStart && timestamp < windowEnd
-  + selected = timestamp >= windowStart && timestamp <= windowEnd
+  - return timestamp >= windowStart && timestamp < windowEnd;
+  + return timestamp >= windowStart && timestamp <= windowEnd;
   tests/jobs/test_batch.py::test_drops_records_outside_of_an_exact_window
 damaged-batch-passed-on: A record batch whose checksum is wrong is an error, and nothing of it is written.
   jobs/writer/BatchReader.java
   - if (checksCrcs && batch.magic() >= 2) {
   + if (checksCrcs && batch.magic() > 2) {
   tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
+wrong-time-as-bytes: A record that is copied as bytes keeps its timestamp.
+  jobs/writer/TargetBatch.java
+  - ByteUtils.writeVarlong(timestamp - baseTimestamp, bytes);
+  + ByteUtils.writeVarlong(timestamp - maxTimestamp, bytes);
+  tests/jobs/writer/test_sinks.py::test_records_as_bytes[writesWhatKafkaReads]
+wrong-number-of-headers-as-bytes: The header of a copy takes the place of that of an earlier one.
+  jobs/writer/HeaderBytes.java
+  - if (record.hasName(i, name)) {
+  -                 count--;
+  + if (record.hasName(i, name)) {
+  +                 count -= 0;
+  tests/jobs/writer/test_sinks.py::test_records_as_bytes[theHeaderIsTheLastOne]
+wrong-hash-of-a-key-as-bytes: A key has the partition that Kafka's own producer chooses.
+  jobs/writer/KeyHash.java
+  - private static final int SHIFT = 24;
+  + private static final int SHIFT = 23;
+  tests/jobs/writer/test_sinks.py::test_records_as_bytes[keysHaveThePartitionOfTheJavaProducer]
+hostile-size-believed: A size in a record is checked before it is used.
+  jobs/writer/BatchWalker.java
+  - headerCount >= 0 && headerCount <= view.remaining() / LEAST_HEADER
+  + headerCount >= 0
+  tests/jobs/writer/test_sinks.py::test_records_as_bytes[whatLiesIsAnError]
 cut-decided-anew: The window that ends at a moment and the one that begins there use one offset.
   core/topics/window_cuts.py
   - found = {at: _found(cluster, p, at) for at in moments if at not in decided}

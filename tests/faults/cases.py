@@ -49,8 +49,10 @@ class Layout(Enum):
 
 class Delivery(Enum):
     EXACTLY_ONCE = "exactly_once"
+    BYTES = "exactly_once, as bytes"
     BATCHES = "exactly_once, by batches"
     AT_LEAST_ONCE = "at_least_once"
+    BYTES_AT_LEAST_ONCE = "at_least_once, as bytes"
     BATCHES_AT_LEAST_ONCE = "at_least_once, by batches"
 
     @property
@@ -59,8 +61,13 @@ class Delivery(Enum):
         return self in {Delivery.BATCHES, Delivery.BATCHES_AT_LEAST_ONCE}
 
     @property
+    def reader(self) -> str:
+        """Who reads the records."""
+        return "source" if self in {Delivery.EXACTLY_ONCE, Delivery.AT_LEAST_ONCE} else "batches"
+
+    @property
     def is_exactly_once(self) -> bool:
-        return self in {Delivery.EXACTLY_ONCE, Delivery.BATCHES}
+        return self in {Delivery.EXACTLY_ONCE, Delivery.BYTES, Delivery.BATCHES}
 
 
 class Master(Enum):
@@ -110,7 +117,7 @@ EXCLUDED = (
     Exclusion(
         "Nothing fences a writer at least once.",
         {Fault.DRIVER_SUSPENDED},
-        {Delivery.AT_LEAST_ONCE, Delivery.BATCHES_AT_LEAST_ONCE},
+        {Delivery.AT_LEAST_ONCE, Delivery.BYTES_AT_LEAST_ONCE, Delivery.BATCHES_AT_LEAST_ONCE},
     ),
     Exclusion(
         "There is no other broker.",

@@ -173,8 +173,10 @@ def test_expressions_between_gaps(
     assert sum(r.records_skipped for r in report.ranges) == 22 - len(kept)
 
 
-def test_batches_are_passed_on_whatever_the_group_protocol(pair: Pair) -> None:
+def test_batches_are_passed_on_whatever_the_group_protocol(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """No consumer joins a group, and the writer knows the fetches of the classic consumer alone."""
+    # Otherwise small batches are put together.
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.LEAST_BYTES", 0)
     pair.fill(numbered(40))
     protocol = {"kafka.group.protocol": "consumer"}
 

@@ -190,6 +190,8 @@ ROWS: list[Row] = [
     (TargetError, Replay, {"target_topic": "bad-input-nowhere"}, ("does not exist", "Create it")),
     (InvalidInputError, Replay, {"columns": {"timestamp": "now()"}}, ("columns may set key, value, headers",)),
     (InvalidInputError, Replay, {"preserve_partition": True, "columns": {"partition": "0"}}, ("contradict",)),
+    (InvalidInputError, Replay, {"reader": "batches", "where": "true"}, ("where needs them as rows", "Drop one of")),
+    (OptionError, Replay, {"reader": "batch"}, ("reader must be 'source', 'batches' or None",)),
     (InvalidInputError, Replay, {"target_topic": ["orders"]}, ("target_topic must be text", "got ['orders']")),
     (ExpressionError, Replay, {"where": "uper(topic) = 'A'"}, ("where must call", "Did you mean upper()?")),
     (ExpressionError, Batch, {"where": "statu = 'A'", "plan_only": True}, ("'statu' is not one of them", "$.statu")),

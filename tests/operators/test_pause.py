@@ -87,7 +87,7 @@ def test_nothing_is_sent_while_the_group_is_behind(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, kind: type, how: dict[str, Any]
 ) -> None:
     """And no transaction is open meanwhile, so the group can catch up."""
-    # Otherwise batches of a hundred small records are read record by record.
+    # Otherwise batches of a hundred small records are put together.
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.LEAST_BYTES", 0)
     # The one of pytest loses what another thread writes while the test reads it.
     monkeypatch.setattr("sys.stderr", log := io.StringIO())

@@ -55,6 +55,7 @@ OF_A_RUN: dict[str, Any] = {
     "allow_same_topic": True,
     "allow_duplicates": True,
     "fail_on_data_loss": False,
+    "reader": "source",
     "create_target_topics": True,
     "new_topic_partitions": 3,
     "on_refused_config": "leave_out",

@@ -201,35 +201,53 @@ It looks at the mark every two seconds and then stops
 Without the permission to commit the mark it does not stop
   tests/operators/test_on_rerun.py::test_without_a_mark_nothing_counts_as_proved_that_was_not
 
-# Record batches passed on
-It then takes whole record batches from the consumer's fetches and gives them to the producer
+# How records are read
+The plan says which one, and why not a faster one
+  tests/operators/test_passed_batches.py::test_a_plan_says_which_way_it_takes
+  tests/core/copies/test_batch_path.py::test_the_way_is_chosen_by_what_a_copy_does
+`where`, `columns`, `target_topic_expr` or `reject_when` is an error
+  tests/core/copies/test_batch_path.py::test_batches_and_sql_contradict_each_other
+  tests/operators/test_bad_input.py::test_bad_input
+record batches are passed on as they are
+  tests/jobs/writer/test_batches.py::test_passes_all_batches
+records are copied as bytes, in new batches
+  tests/jobs/writer/test_bytes.py::test_both_readers_write_the_same
+records are read one by one with Spark's Kafka source
+  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
+What is in a batch stays byte by byte
   tests/jobs/writer/test_batches.py::test_passes_all_batches
   tests/jobs/writer/test_batches.py::test_every_compression
-a timestamp below 0 and a header's name that is not UTF-8
-  tests/jobs/writer/test_batches.py::test_what_no_client_can_write_is_passed_on
-The plan says which way a copy takes, and why not the other
-  tests/operators/test_passed_batches.py::test_a_plan_says_which_way_it_takes
-The target must not be compacted, and have `compression.type=producer`
-  tests/operators/test_passed_batches.py::test_a_target_of_another_kind
-a warning of the result begins with `passes_batches=False`
-  tests/operators/test_passed_batches.py::test_a_target_of_another_kind
-Spark 3.5 has such a client
-  tests/other_sparks/test_copies.py::test_batches_that_are_passed_on
-The checksum of each batch is verified
-  tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
-Some batches are taken apart, in the same transaction and in order
+The target must have `compression.type=producer`
+  tests/operators/test_passed_batches.py::test_no_batch_is_passed_on_where_something_is_in_the_way
+Single batches go as bytes, in the same transaction and in order
   tests/jobs/writer/test_batches.py::test_ranges_that_begin_and_end_inside_of_batches
   tests/jobs/writer/test_batches.py::test_a_compacted_source
   tests/jobs/writer/test_batches.py::test_a_source_with_times_of_arrival
   tests/jobs/writer/test_batches.py::test_batches_at_the_limit_of_the_target
+  tests/jobs/writer/test_batches.py::test_small_batches_are_put_together
+its key and its value are copied as one piece
+  tests/jobs/writer/test_bytes.py::test_both_readers_write_the_same
+a hash of the key as the Java producer's chooses the partition
+  tests/jobs/writer/test_sinks.py::test_records_as_bytes
+Both keep a timestamp below 0 and a header's name that is not UTF-8
+  tests/jobs/writer/test_batches.py::test_what_no_client_can_write_is_passed_on
+  tests/jobs/writer/test_bytes.py::test_what_no_client_can_write_goes_as_it_was
+The checksum of each batch is verified
+  tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
+so is each size in it before it is used
+  tests/jobs/writer/test_bytes.py::test_hostile_bytes_are_an_error_that_names_the_batch
+no more memory is taken
+  tests/jobs/writer/test_sinks.py::test_records_as_bytes
 What was aborted is left out, as a consumer does
   tests/jobs/writer/test_batches.py::test_aborted_and_open_transactions
-Where the batches of the source have less than 12 KiB
-  tests/jobs/writer/test_batches.py::test_small_batches_are_read_record_by_record
-Transactions, progress, fencing, retries and counts are the same on both ways
-  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
+Transactions, progress, fencing, retries and counts are the same on all ways
   tests/jobs/writer/test_batches.py::test_goes_on_in_the_middle_of_a_batch
-`max_bytes_per_second` counts a batch as it is in the log
+  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
+a warning of the result then begins with `reader='source'`
+  tests/operators/test_passed_batches.py::test_no_batch_is_passed_on_where_something_is_in_the_way
+3.5 has such a client
+  tests/other_sparks/test_copies.py::test_batches_that_are_passed_on
+`max_bytes_per_second` counts a batch
   tests/operators/test_pause.py::test_the_whole_job_keeps_the_pace
 
 # Timestamps

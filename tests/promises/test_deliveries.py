@@ -20,16 +20,18 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize(
-    ("provenance", "by_batches"),
-    [("headers", False), ("segments", False), ("segments", True), (None, False), (None, True)],
+    ("provenance", "reader"),
+    [(provenance, reader) for provenance in ("headers", "segments", None) for reader in ("source", "batches")],
 )
 def test_a_copy_and_its_retry(
-    new_task: NewTask, monkeypatch: pytest.MonkeyPatch, delivery: str, provenance: str | None, by_batches: bool
+    new_task: NewTask, monkeypatch: pytest.MonkeyPatch, delivery: str, provenance: str | None, reader: str
 ) -> None:
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_RECORDS", 20)
-    task = new_task(source=2, target=2, preserve_partition=True, delivery=delivery, provenance=provenance)
-    # Records that are compressed anew are read one by one.
-    task.given["sink_options"] = {} if by_batches else {"kafka.compression.type": "gzip"}
+    # Otherwise small batches are put together.
+    monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.LEAST_BYTES", 0)
+    task = new_task(
+        source=2, target=2, preserve_partition=True, delivery=delivery, provenance=provenance, reader=reader
+    )
     kafka, source, target = task.kafka, task.source, task.target
     kafka.alter_topic(target, {"max.message.bytes": "20000"})
     for first, last in ((0, 100), (100, 101), (101, 120)):
@@ -47,7 +49,8 @@ def test_a_copy_and_its_retry(
     assert 0 < before.total() < 120
     assert found == (wanted if continues else wanted + before)
     assert result["delivered_before"] == (before.total() if continues else 0)
-    assert (result["batches_passed"] > 0, "segments" in result) == (by_batches, provenance == "segments")
+    passes_on = reader == "batches" and provenance != "headers"
+    assert (result["batches_passed"] > 0, "segments" in result) == (passes_on, provenance == "segments")
     # What may be there twice is said.
     assert result["evidence"]["may_have_duplicates"] is not continues
     assert any("is written again" in warning for warning in result["warnings"]) is not continues

@@ -1,7 +1,8 @@
-"""Whether a copy passes the source's record batches on as they are, or reads them record by record. No I/O.
+"""How a copy reads its records: whole record batches, records as bytes, or one by one with Spark's source. No I/O.
 
-A batch can be passed on where nothing in it changes, and where the target takes it as it is: see ``LogValidator`` in
-Kafka's broker for what it refuses.
+A batch is passed on where nothing in it changes, and where the target takes it as it is: see ``LogValidator`` in
+Kafka's broker for what it refuses. Without SQL, all else is copied as bytes. SQL needs rows, which come from Spark's
+source.
 """
 
 from __future__ import annotations
@@ -9,19 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from airflow_provider_kafka_spark.core.checks import BATCHES, SOURCE
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
 _COMPRESSION = "kafka.compression.type"
 _INTERCEPTORS = "kafka.interceptor.classes"
-#: Why single batches were taken apart, as the writer names it, and what to say of it.
-_OF_BATCHES = {
-    "compacted": "their batches have gaps, as compaction leaves them",
-    "older_format": "their batches have a record format from before Kafka 0.11",
-    "log_append_time": "their batches have the time of their arrival (message.timestamp.type=LogAppendTime)",
-    "too_large": "their batches are larger than max.message.bytes of the target",
-}
+_PARTITIONER = "kafka.partitioner."
+
+
+def sql_of(transform: Transform) -> tuple[str, ...]:
+    """What of a request is SQL, by name; empty if nothing.
+
+    >>> sql_of(Transform(topic="copy", where="offset > 5", keys=("a",)))
+    ('where',)
+    """
+    asked = {
+        "where": transform.where is not None,
+        "columns": bool(transform.columns),
+        "target_topic_expr": transform.topic_expr is not None,
+        "reject_when": transform.reject_when is not None,
+    }
+    return tuple(name for name, is_asked in asked.items() if is_asked)
 
 
 def changes(transform: Transform) -> tuple[str, ...]:
@@ -31,21 +42,16 @@ def changes(transform: Transform) -> tuple[str, ...]:
     ('provenance="headers"', 'where', 'preserve_partition=False')
     """
     asked = {
-        'provenance="headers"': transform.provenance.in_headers,
-        "where": transform.where is not None,
-        "columns": bool(transform.columns),
-        "target_topic_expr": transform.topic_expr is not None,
         "keys": transform.keys is not None,
         "headers": bool(transform.headers),
-        "reject_when": transform.reject_when is not None,
-        "dead_letter_topic": transform.dead_letter_topic is not None,
         "schema_id_map": bool(transform.schema_id_map),
         "the exact window": transform.window_start_ms is not None or transform.window_end_ms is not None,
         "preserve_partition=False": not transform.preserve_partition,
         "preserve_timestamps=False": not transform.preserve_timestamps,
         "include_headers=False": not transform.include_headers,
     }
-    return tuple(name for name, is_asked in asked.items() if is_asked)
+    headers = ('provenance="headers"',) if transform.provenance.in_headers else ()
+    return (*headers, *sql_of(transform), *(name for name, is_asked in asked.items() if is_asked))
 
 
 def check_segments(transform: Transform) -> None:
@@ -64,88 +70,93 @@ def check_segments(transform: Transform) -> None:
     )
 
 
+def check_reader(reader: str | None, transform: Transform) -> None:
+    """:raises InvalidInputError: if ``reader="batches"`` meets SQL."""
+    if reader == BATCHES and (sql := sql_of(transform)):
+        raise InvalidInputError(
+            f"reader='batches' copies records as bytes, and {', '.join(sql)} needs them as rows. Drop one of the two: "
+            "reader='batches', or the SQL (keys and headers are filters that need none)."
+        )
+
+
+def wants_batches(reader: str | None, transform: Transform) -> bool:
+    """Whether batches are to be read, by what the author asked for.
+
+    >>> plain = Transform(topic="copy")
+    >>> wants_batches(None, plain), wants_batches("batches", plain), wants_batches("source", plain)
+    (False, True, False)
+    """
+    is_default = reader is None and not transform.provenance.in_headers
+    return (reader == BATCHES or is_default) and not sql_of(transform)
+
+
 def clients_in_the_way(
     source_options: Mapping[str, str], sink_options: Mapping[str, str], *, fail_on_data_loss: bool
 ) -> tuple[str, ...]:
-    """What of the clients' options needs each record, as the author wrote it; empty if nothing.
-
-    :param source_options: of Spark's source, the defaults included.
-    :param sink_options: likewise.
-    """
-    compression = sink_options.get(_COMPRESSION)
-    levels = [name for name in sorted(sink_options) if name.startswith("kafka.compression.") and name != _COMPRESSION]
+    """What of the clients' options only Spark's source and Kafka's own producer do, as the author wrote it."""
+    partitioner = [name for name in sorted(sink_options) if name.startswith(_PARTITIONER)]
     found = {
         "fail_on_data_loss=False": not fail_on_data_loss,
-        f"{_COMPRESSION}={compression} in sink_options": compression not in (None, sink_defaults()[_COMPRESSION]),
-        f"{', '.join(levels)} in sink_options": bool(levels),
         f"{_INTERCEPTORS} in source_options": _INTERCEPTORS in source_options,
         f"{_INTERCEPTORS} in sink_options": _INTERCEPTORS in sink_options,
+        f"{', '.join(partitioner)} in sink_options": bool(partitioner),
     }
     return tuple(name for name, is_given in found.items() if is_given)
 
 
-def targets_in_the_way(targets: Sequence[str], configs: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """What of the targets' settings would change or refuse batches; empty if nothing.
+def rewritten_because(
+    transform: Transform,
+    sink_options: Mapping[str, str],
+    targets: Sequence[str],
+    configs: Mapping[str, Mapping[str, str]],
+) -> tuple[str, ...]:
+    """Why batches are rewritten as bytes; empty if they are passed on as they are.
 
+    :param sink_options: the defaults included or not.
     :param configs: settings of each target, as far as they are known.
     """
-    found = []
+    compression = sink_options.get(_COMPRESSION)
+    levels = [name for name in sorted(sink_options) if name.startswith("kafka.compression.") and name != _COMPRESSION]
+    found = list(changes(transform))
+    if compression not in (None, sink_defaults()[_COMPRESSION]):
+        found.append(f"{_COMPRESSION}={compression} in sink_options")
+    if levels:
+        found.append(f"{', '.join(levels)} in sink_options")
     for name in targets:
         config = configs.get(name)
-        if config is None:
+        if not config:
             found.append(f"the settings of {name} are unknown (DESCRIBE_CONFIGS on it is missing)")
-        elif "compact" in config.get("cleanup.policy", ""):
-            found.append(f"cleanup.policy={config['cleanup.policy']} of {name}, which refuses records without a key")
         elif config.get("compression.type", "producer") != "producer":
             found.append(f"compression.type={config['compression.type']} of {name}")
     return tuple(found)
 
 
-def reasons_against(
+def describe(
+    reader: str | None,
     transform: Transform,
     options: tuple[Mapping[str, str], Mapping[str, str]],
     configs: Mapping[str, Mapping[str, str]],
     *,
     fail_on_data_loss: bool,
-) -> tuple[str, ...]:
-    """All that is known before the job; empty if batches are passed on.
+) -> str:
+    """A line of a plan: how records are read.
 
     :param options: of the source and of the sink, as the author gave them.
     :param configs: settings of each target; empty if they are not known.
     """
-    known = {name: config for name, config in configs.items() if config}
-    return (
-        *changes(transform),
-        *clients_in_the_way(*options, fail_on_data_loss=fail_on_data_loss),
-        *targets_in_the_way(sorted(configs), known),
-    )
-
-
-def describe(reasons: Sequence[str]) -> str:
-    """A line of a plan.
-
-    :param reasons: why batches are not passed on; empty if they are.
-
-    >>> describe(["where"])
-    'Reads record by record, because of where.'
-    """
-    if not reasons:
-        return "Passes the source's record batches on as they are."
-    return f"Reads record by record, because of {', '.join(reasons)}."
+    if not wants_batches(reader, transform):
+        asked = sql_of(transform) or (('reader="source"',) if reader == SOURCE else ('provenance="headers"',))
+        return f"Reads record by record with Spark's Kafka source, because of {', '.join(asked)}."
+    if others := clients_in_the_way(*options, fail_on_data_loss=fail_on_data_loss):
+        return f"Reads record by record with Spark's Kafka source, because of {', '.join(others)}."
+    if reasons := rewritten_because(transform, options[1], sorted(configs), configs):
+        return f"Copies records as bytes, in new batches, because of {', '.join(reasons)}."
+    return "Passes the source's record batches on as they are; small ones are put together."
 
 
 def warning_of(reasons: Sequence[str]) -> str:
-    """For a result: what kept the brokers' side from a copy by batches.
+    """For a result: what kept the job from reading batches.
 
     :param reasons: at least one.
     """
-    return f"passes_batches=False: all records were read one by one, because of {', '.join(reasons)}."
-
-
-def warning_of_batches(obstacles: Mapping[str, int]) -> str | None:
-    """For a result: why some batches were taken apart, or None if none was.
-
-    :param obstacles: records by the names of the writer.
-    """
-    parts = [f"{count:,} because {_OF_BATCHES.get(name, name)}" for name, count in sorted(obstacles.items())]
-    return f"Some records were read one by one: {'; '.join(parts)}." if parts else None
+    return f"reader='source': Spark's Kafka source read all records one by one, because of {', '.join(reasons)}."

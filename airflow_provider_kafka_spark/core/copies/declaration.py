@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.checks import (
     mapping_of,
     milliseconds,
     optional_integer,
+    parse_reader,
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.copies.copy_parameters import parse_pause
@@ -183,6 +184,7 @@ COMMON = (
     Declared("delivery", _one_of(check_delivery_mode), Decides.COPY),
     Declared("isolation_level", _one_of(is_read_committed), Decides.COPY),
     Declared("sink_options", SINK_OPTIONS, Decides.COPY),
+    Declared("reader", Kind(lambda value, _: parse_reader(value)), Decides.LAYOUT),
     Declared("fail_on_data_loss", FLAG, Decides.LAYOUT),
     Declared("max_records_per_second", COUNT, Decides.LAYOUT),
     Declared("max_bytes_per_second", COUNT, Decides.LAYOUT),

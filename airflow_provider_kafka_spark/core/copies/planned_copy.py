@@ -98,6 +98,7 @@ class PlannedCopy:
         submission.
     :param pace: how fast the job may write; None for no limit.
     :param title: of the task, for Spark's page.
+    :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
     :param path: how records are read, in one sentence, see ``core.copies.batch_path``.
     :param client_id: by which brokers know the job's clients, for quotas and logs.
     :param stream: the additional fields for a stream; None for a bounded copy.
@@ -125,6 +126,7 @@ class PlannedCopy:
     pace: Pace | None = None
     client_id: str = "airflow-kafka-spark"
     title: str = ""
+    reader: str | None = None
     path: str = ""
     stream: StreamRequest | None = None
     look: LogLook | None = None
@@ -237,6 +239,7 @@ class PlannedCopy:
             },
             report_uri="",
             fail_on_data_loss=self.rules.fail_on_data_loss,
+            reader=self.reader,
             preserve_order=self.preserve_order,
             delivery=self.parameters.delivery,
             delivery_parts=self.delivery_parts,

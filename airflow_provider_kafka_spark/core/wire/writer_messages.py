@@ -94,16 +94,15 @@ class SchemaIds:
 
 
 @dataclass(frozen=True, slots=True)
-class PassedBatches:
-    """How record batches are read by the writer's own consumer.
+class Batches:
+    """How record batches are read.
 
     :param consumer: settings of the consumer, without the prefix ``kafka.``; secrets are references.
-    :param passes_on: they are passed on as they are; otherwise all are taken apart.
+    :param passes_on: whether batches are passed on as they are; otherwise all records are rewritten as bytes.
     :param max_bytes: the largest batch that every target takes.
     :param wait_ms: how long one wait for the source is at most.
-    :param least_bytes: records are read one by one where batches have fewer, on average of the source's first answer
-        that has ``sample_bytes``.
-    :param sample_bytes: a smaller answer does not tell that.
+    :param least_bytes: the records of a smaller batch are put together with others.
+    :param max_record_bytes: a larger record is an error, whatever would become of it.
     """
 
     consumer: Mapping[str, str] = field(repr=False)
@@ -111,7 +110,7 @@ class PassedBatches:
     max_bytes: int
     wait_ms: int
     least_bytes: int
-    sample_bytes: int
+    max_record_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class WriterSettings:
     :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
     :param schema_ids: None if none is rewritten.
     :param segments: whether offsets of the source are mapped to those of the target.
-    :param batches: None if records are read one by one.
+    :param batches: None if Spark's source reads the records.
     """
 
     run_id: str
@@ -168,7 +167,7 @@ class WriterSettings:
     dead_letters: DeadLetters | None = None
     schema_ids: SchemaIds | None = None
     segments: bool = False
-    batches: PassedBatches | None = None
+    batches: Batches | None = None
     counted_from_ms: int | None = None
     counted_until_ms: int | None = None
 
@@ -205,7 +204,7 @@ class TaskReport:
     :param segments: for each run of consecutive offsets its first and its end in the source, and its first in the
         target's partition of the same number; those of earlier attempts included. Empty if they were not asked for.
     :param segments_unknown: whether those of earlier attempts are not known.
-    :param obstacles: why other batches were taken apart, and how many records they had; see ``SourceBatch.java``.
+    :param records_as_bytes: how many records of other batches this attempt rewrote as bytes.
     """
 
     piece: str
@@ -217,7 +216,7 @@ class TaskReport:
     first_changed: str | None = None
     batches_passed: int = 0
     bytes_written: int = 0
-    obstacles: Mapping[str, int] = field(default_factory=dict)
+    records_as_bytes: int = 0
     segments: tuple[tuple[int, ...], ...] = ()
     segments_unknown: bool = False
     outside: int = 0

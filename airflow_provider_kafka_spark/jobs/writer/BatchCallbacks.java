@@ -15,7 +15,7 @@ import org.apache.kafka.common.record.Record;
 import org.apache.kafka.common.utils.Time;
 
 /**
- * What the producer calls for a batch that is passed on: one callback. Only where it splits the batch, because the
+ * What the producer calls for a ready-made batch: one callback. Only where it splits the batch, because the
  * target takes less than when the job began, it iterates over those of the single records.
  */
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})

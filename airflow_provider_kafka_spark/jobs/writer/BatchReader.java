@@ -1,5 +1,6 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.Comparator;
@@ -21,6 +22,7 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.record.BaseRecords;
 import org.apache.kafka.common.record.ControlRecordType;
+import org.apache.kafka.common.record.DefaultRecordBatch;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.MutableRecordBatch;
 import org.apache.kafka.common.record.Record;
@@ -33,7 +35,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The record batches of one piece, in order, and the records of those that are to be taken apart. A wait for the source
+ * The record batches of one piece that can be passed on, and the records of all others, in order. A wait for the source
  * that is over ends in a {@link TimeoutException}, after which the reader is asked again.
  */
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
@@ -47,8 +49,8 @@ final class BatchReader implements Iterator {
     private final long waitMs;
     private final boolean checksCrcs;
     private final boolean isCommittedOnly;
+    private final boolean passesOn;
     private final long leastBytes;
-    private final long sampleBytes;
     private final KafkaConsumer consumer;
     private final ConsumerInternals fetches = new ConsumerInternals();
     private final BufferSupplier decompression = BufferSupplier.create();
@@ -63,9 +65,8 @@ final class BatchReader implements Iterator {
     /** The position when a batch was looked for. */
     private long startOfCall;
     private Object next;
-    private boolean isFirst = true;
-    /** Whether the source's batches are so small that one request for each would take longer than new ones. */
-    private boolean isSmall;
+    private final BatchWalker walker;
+    private boolean walks;
 
     /** @throws UnsupportedOperationException if Kafka's client lacks what is needed */
     BatchReader(BatchSettings settings, Piece piece, Map config) {
@@ -78,8 +79,9 @@ final class BatchReader implements Iterator {
         this.config = config;
         this.consumer = consumer;
         waitMs = settings.waitMs;
+        passesOn = settings.passesOn;
         leastBytes = settings.leastBytes;
-        sampleBytes = settings.sampleBytes;
+        walker = new BatchWalker(piece.topic, piece.partition, settings.maxRecordBytes);
         position = piece.first;
         checksCrcs = !"false".equalsIgnoreCase(String.valueOf(config.get("check.crcs")));
         isCommittedOnly = "read_committed".equalsIgnoreCase(String.valueOf(config.get("isolation.level")));
@@ -91,6 +93,7 @@ final class BatchReader implements Iterator {
 
     /** The reader of another piece, by the same consumer; this one is not asked any more. */
     BatchReader of(Piece another) {
+        walker.close();
         return new BatchReader(settings, another, config, consumer);
     }
 
@@ -100,9 +103,16 @@ final class BatchReader implements Iterator {
             return true;
         }
         startOfCall = position;
+        next = walks ? nextPlace() : null;
+        if (next != null) {
+            // The clock would take longer than the record.
+            return true;
+        }
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
         while (next == null) {
-            if (records != null) {
+            if (walks) {
+                next = nextPlace();
+            } else if (records != null) {
                 next = nextRecord();
             } else if (batches.hasNext()) {
                 next = nextBatch();
@@ -138,13 +148,14 @@ final class BatchReader implements Iterator {
     }
 
     /** The records of a batch that lie in the piece come next. */
-    void takeApart(SourceBatch batch) {
+    void walk(SourceBatch batch) {
         position = Math.max(piece.first, batch.first);
         open(batch.batch);
     }
 
     void close() {
         Utils.closeQuietly(records, "records of a batch");
+        walker.close();
         try {
             // A broker that hangs would hold the end of the task.
             consumer.close(CLOSE);
@@ -179,25 +190,15 @@ final class BatchReader implements Iterator {
     /** Ask for what follows, before anything of this fetch is written. */
     private void look(MemoryRecords all) {
         MutableRecordBatch last = null;
-        long count = 0L;
-        long bytes = 0L;
         try {
             for (Iterator each = all.batches().iterator(); each.hasNext(); ) {
                 last = (MutableRecordBatch) each.next();
-                if (!last.isControlBatch()) {
-                    count++;
-                    bytes += last.sizeInBytes();
-                }
             }
         } catch (KafkaException error) {
             throw damaged("after offset " + (last == null ? position - 1 : last.lastOffset()), error);
         }
         if (last == null) {
             throw damaged("at offset " + position, new CorruptRecordException("It has " + all.sizeInBytes() + " bytes."));
-        }
-        if (isFirst && count > 1 && bytes >= sampleBytes) {
-            isFirst = false;
-            isSmall = bytes < count * leastBytes;
         }
         long wanted = piece.nextWanted(last.nextOffset());
         if (wanted < piece.until) {
@@ -229,11 +230,11 @@ final class BatchReader implements Iterator {
             return null;
         }
         SourceBatch found = new SourceBatch(batch);
-        if (isSmall || !settings.passesOn) {
-            takeApart(found);
-            return null;
+        if (passesOn && found.bytes() >= leastBytes && found.canBePassedOn()) {
+            return found;
         }
-        return found;
+        walk(found);
+        return null;
     }
 
     /** Control batches, and what was aborted: as the consumer finds it, by the list in the answer to the fetch. */
@@ -276,10 +277,39 @@ final class BatchReader implements Iterator {
 
     private void open(MutableRecordBatch batch) {
         recordsOf = batch;
-        records = batch.streamingIterator(decompression);
+        if (batch.magic() < RecordBatch.MAGIC_VALUE_V2) {
+            records = batch.streamingIterator(decompression);
+            return;
+        }
+        walks = true;
+        try {
+            walker.open((DefaultRecordBatch) batch);
+        } catch (RuntimeException error) {
+            throw damaged("at offset " + position, error);
+        }
     }
 
-    /** The next record in the piece, or null if the batch has no more. */
+    /** The next record as bytes in the piece, or null if the batch has no more. */
+    private Object nextPlace() {
+        try {
+            while (position < piece.until && walker.next()) {
+                if (walker.offset >= position && walker.offset < piece.until) {
+                    position = walker.offset + 1;
+                    return walker;
+                }
+            }
+        } catch (IOException error) {
+            throw damaged("after offset " + (position - 1), error);
+        } catch (RuntimeException error) {
+            // What hostile bytes do to a decompressor has many names.
+            throw damaged("after offset " + (position - 1), error);
+        }
+        walks = false;
+        position = piece.nextWanted(recordsOf.nextOffset());
+        return null;
+    }
+
+    /** The next record of an older format in the piece, or null if the batch has no more. */
     private Object nextRecord() {
         try {
             while (records.hasNext()) {
@@ -312,7 +342,7 @@ final class BatchReader implements Iterator {
         );
     }
 
-    private WriteFailure damaged(String where, KafkaException error) {
+    private WriteFailure damaged(String where, Exception error) {
         return WriteFailure.of(
             WriteFailure.SOURCE_DAMAGED, "A batch of " + piece.topic + "[" + piece.partition + "] " + where
                 + " is damaged. Nothing of it was written. Look at the disk of the partition's leader, or move the "

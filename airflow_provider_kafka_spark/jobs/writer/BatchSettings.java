@@ -2,14 +2,14 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import java.util.Map;
 
-/** How batches are read: {@code PassedBatches} in {@code writer_messages.py} says what each field means. */
+/** How batches are read and passed on: {@code Batches} in {@code writer_messages.py} says what each field means. */
 final class BatchSettings {
     final Map<String, String> consumer;
     final boolean passesOn;
     final long maxBytes;
     final long waitMs;
     final long leastBytes;
-    final long sampleBytes;
+    final int maxRecordBytes;
 
     BatchSettings(Fields fields) {
         consumer = fields.map("consumer");
@@ -17,7 +17,7 @@ final class BatchSettings {
         maxBytes = fields.number("max_bytes");
         waitMs = fields.number("wait_ms");
         leastBytes = fields.number("least_bytes");
-        sampleBytes = fields.number("sample_bytes");
+        maxRecordBytes = (int) fields.number("max_record_bytes");
         fields.end();
     }
 }

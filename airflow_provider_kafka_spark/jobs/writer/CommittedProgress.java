@@ -52,6 +52,10 @@ final class CommittedProgress {
         return hasUnknownSegments;
     }
 
+    boolean hasSegments() {
+        return segments != null;
+    }
+
     /** Called by the producer's own thread, in which all acknowledgements arrive. */
     void addSegment(long from, long until, long target) {
         if (segments != null) {

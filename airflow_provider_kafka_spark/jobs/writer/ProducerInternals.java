@@ -1,5 +1,7 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.io.IOException;
+import java.io.OutputStream;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
@@ -16,7 +18,11 @@ import org.apache.kafka.clients.producer.internals.RecordAccumulator;
 import org.apache.kafka.clients.producer.internals.Sender;
 import org.apache.kafka.clients.producer.internals.TransactionManager;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.record.CompressionType;
+import org.apache.kafka.common.record.DefaultRecordBatch;
 import org.apache.kafka.common.record.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Time;
 
 /**
@@ -27,9 +33,19 @@ import org.apache.kafka.common.utils.Time;
 final class ProducerInternals {
     private static final String PACKAGE = "org.apache.kafka.clients.producer.internals.";
 
+    private static final int FIRST_SIZE = 64 * 1024;
+    private static final int HEADER = DefaultRecordBatch.RECORD_BATCH_OVERHEAD;
+
     private final Field accumulatorOf = Members.field(KafkaProducer.class, "accumulator");
     private final Field senderOf = Members.field(KafkaProducer.class, "sender");
     private final Field transactionsOf = Members.field(KafkaProducer.class, "transactionManager");
+    private final Field compressionOf = Members.field(KafkaProducer.class, "compression");
+    private final Class compressionType = Members.type("org.apache.kafka.common.compress.Compression");
+    private final Method typeOf = Members.method(compressionType, "type", new Class[] {});
+    private final Method compress = Members.method(
+        compressionType, "wrapForOutput", new Class[] {ByteBufferOutputStream.class, Byte.TYPE}
+    );
+    private final Field maxRequestOf = Members.field(KafkaProducer.class, "maxRequestSize");
     private final Field poolOf = Members.field(RecordAccumulator.class, "free");
     private final Field incompleteOf = Members.field(RecordAccumulator.class, "incomplete");
     private final Method queueOf =
@@ -42,6 +58,9 @@ final class ProducerInternals {
     private final Constructor newThunk;
     private final Constructor newRecords;
 
+    private final ByteBufferOutputStream compressed = new ByteBufferOutputStream(FIRST_SIZE);
+    private Object compression;
+    private int maxRequest;
     private RecordAccumulator accumulator;
     private Sender sender;
     private TransactionManager transactions;
@@ -59,15 +78,42 @@ final class ProducerInternals {
         } catch (ClassNotFoundException error) {
             throw Members.missing("MemoryRecordsBuilder as known here");
         }
-        newRecords = Members.constructor(records, new Class[] {ByteBuffer.class, SourceBatch.class});
+        newRecords = Members.constructor(records, new Class[] {ByteBuffer.class, BatchContent.class});
     }
 
     void open(Producer producer) {
+        compression = Members.get(compressionOf, producer);
+        maxRequest = ((Integer) Members.get(maxRequestOf, producer)).intValue();
         accumulator = (RecordAccumulator) Members.get(accumulatorOf, producer);
         sender = (Sender) Members.get(senderOf, producer);
         transactions = (TransactionManager) Members.get(transactionsOf, producer);
         pool = (BufferPool) Members.get(poolOf, accumulator);
         incomplete = Members.get(incompleteOf, accumulator);
+    }
+
+    /** A record that is larger than {@code max.request.size} is never sent. */
+    int maxRequest() {
+        return maxRequest;
+    }
+
+    /** What was collected, compressed as the producer does it. It is valid until the next call. */
+    BatchContent pack(TargetBatch batch) throws IOException {
+        CompressionType type = (CompressionType) Members.call(typeOf, compression, new Object[] {});
+        ByteBuffer all = batch.plain();
+        if (type != CompressionType.NONE) {
+            compressed.position(HEADER);
+            Object[] arguments = {compressed, Byte.valueOf(RecordBatch.MAGIC_VALUE_V2)};
+            OutputStream stream = (OutputStream) Members.call(compress, compression, arguments);
+            try {
+                stream.write(all.array(), HEADER, all.limit() - HEADER);
+            } finally {
+                stream.close();
+            }
+            all = (ByteBuffer) compressed.buffer().duplicate();
+            all.flip();
+        }
+        batch.writeHeader(all, type);
+        return new PackedBatch(all, batch.count(), batch.maxTimestamp());
     }
 
     /** A batch that is larger than all the producer's memory would wait for ever. */
@@ -81,16 +127,16 @@ final class ProducerInternals {
      * @param acknowledged is called with the offset of the batch's first record
      * @param maxWaitMs for the producer's memory
      */
-    void send(TopicPartition target, SourceBatch source, AckCallback acknowledged, long maxWaitMs) throws Exception {
+    void send(TopicPartition target, BatchContent content, AckCallback acknowledged, long maxWaitMs) throws Exception {
         if (transactions != null) {
             transactions.maybeAddPartition(target);
         }
-        ByteBuffer memory = pool.allocate(source.bytes, maxWaitMs);
-        MemoryRecordsBuilder records = (MemoryRecordsBuilder) newRecords.newInstance(new Object[] {memory, source});
+        ByteBuffer memory = pool.allocate(content.bytes(), maxWaitMs);
+        MemoryRecordsBuilder records = (MemoryRecordsBuilder) newRecords.newInstance(new Object[] {memory, content});
         ProducerBatch batch = new ProducerBatch(target, records, Time.SYSTEM.milliseconds());
-        countOf.setInt(batch, source.count);
+        countOf.setInt(batch, content.count());
         ProduceRequestResult result = (ProduceRequestResult) Members.get(resultOf, batch);
-        thunksOf.set(batch, new BatchCallbacks(newThunk, records, result, acknowledged, source.batch.maxTimestamp()));
+        thunksOf.set(batch, new BatchCallbacks(newThunk, records, result, acknowledged, content.maxTimestamp()));
         Deque queue = (Deque) Members.call(queueOf, accumulator, new Object[] {target});
         synchronized (queue) {
             ProducerBatch last = (ProducerBatch) queue.peekLast();

@@ -10,8 +10,8 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.utils.Crc32C;
 
 /**
- * A batch of the source for the producer. Its records are never touched: only the header is written anew, with the
- * producer's own identity and number, and the checksum, which covers a part of the header.
+ * A whole batch for the producer. Its records are never touched: only the header is written anew, with the producer's
+ * own identity and number, and the checksum, which covers a part of the header.
  *
  * <p>The fields are those of Kafka's record batch of magic 2 (KIP-98); the public {@link DefaultRecordBatch} names some.
  */
@@ -33,17 +33,17 @@ final class ReadyBatch extends MemoryRecordsBuilder {
     private boolean isInTransaction;
     private MemoryRecords built;
 
-    /** @param memory of the producer's pool, as large as the source's batch, which is copied into it */
-    ReadyBatch(ByteBuffer memory, SourceBatch source) {
+    /** @param memory of the producer's pool, as large as the batch, which is copied into it */
+    ReadyBatch(ByteBuffer memory, BatchContent content) {
         super(
             memory, RecordBatch.MAGIC_VALUE_V2, Compression.NONE, TimestampType.CREATE_TIME, 0L,
             RecordBatch.NO_TIMESTAMP, RecordBatch.NO_PRODUCER_ID, RecordBatch.NO_PRODUCER_EPOCH,
             RecordBatch.NO_SEQUENCE, false, false, RecordBatch.NO_PARTITION_LEADER_EPOCH, memory.capacity()
         );
-        size = source.bytes;
-        count = source.count;
+        size = content.bytes();
+        count = content.count();
         batch = (ByteBuffer) memory.duplicate().clear();
-        source.batch.writeTo(batch);
+        content.writeTo(batch);
         batch.clear();
     }
 

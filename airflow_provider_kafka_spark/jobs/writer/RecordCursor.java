@@ -4,7 +4,7 @@ import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
-/** One record to be written, and where it came from: Kafka's own records. One object is reused for a whole task. */
+/** One record to be written, and where it came from: Kafka's own records, or places in a batch. One object is reused for a whole task. */
 class RecordCursor {
     String topic;
     int partition;
@@ -14,6 +14,8 @@ class RecordCursor {
     boolean selected;
     /** Why a selected record goes to the dead-letter topic, as it is in the source; null if it does not. */
     String rejection;
+    /** The record as bytes in its batch; null if it is in the fields that follow. */
+    BatchWalker place;
     byte[] key;
     byte[] value;
     RecordHeaders headers;
@@ -43,18 +45,39 @@ class RecordCursor {
 
     /** Moves to the next input. */
     void read(Object input) {
+        if (input instanceof BatchWalker) {
+            readPlace((BatchWalker) input);
+        } else {
+            readRecord(input);
+        }
+        findTarget();
+    }
+
+    private void readPlace(BatchWalker record) {
+        topic = record.topic;
+        partition = record.partition;
+        offset = record.offset;
+        timestamp = record.timestamp;
+        place = record;
+        selected = isInWindow() && (wanted == null || wanted.has(record));
+    }
+
+    private void readRecord(Object input) {
         ConsumerRecord<?, ?> record = (ConsumerRecord<?, ?>) input;
         topic = record.topic();
         partition = record.partition();
         offset = record.offset();
         timestamp = record.timestamp();
+        place = null;
         key = (byte[]) record.key();
         value = (byte[]) record.value();
-        selected = timestamp >= windowStart && timestamp < windowEnd
-            && (wanted == null || wanted.has(key, (RecordHeaders) record.headers()));
+        selected = isInWindow() && (wanted == null || wanted.has(key, (RecordHeaders) record.headers()));
         headers = includeHeaders ? (RecordHeaders) record.headers() : new RecordHeaders();
         targetPartition = preservePartition ? Integer.valueOf(partition) : null;
-        findTarget();
+    }
+
+    private boolean isInWindow() {
+        return timestamp >= windowStart && timestamp < windowEnd;
     }
 
     /** The one target, or that of the record's topic; null if only a row says it. */

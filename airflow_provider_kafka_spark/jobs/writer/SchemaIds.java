@@ -27,11 +27,39 @@ final class SchemaIds {
         record.value = rewritten(record.value, values, "value", record);
     }
 
+    /**
+     * The same, of a record as bytes.
+     *
+     * @param contentAt where key and value are in these bytes
+     */
+    void rewrite(RecordCursor record, byte[] bytes, int contentAt) {
+        BatchWalker place = record.place;
+        int moved = contentAt - place.contentAt;
+        rewrite(bytes, place.keyAt + moved, place.keySize, keys, "key", record);
+        rewrite(bytes, place.valueAt + moved, place.valueSize, values, "value", record);
+    }
+
     private static byte[] rewritten(byte[] content, HashMap<Integer, Integer> ids, String name, RecordCursor record) {
         if (ids.isEmpty() || content == null || content.length < HEAD || content[0] != 0) {
             return content;
         }
-        int id = ByteBuffer.wrap(content).getInt(1);
+        // The source's bytes may be read again.
+        byte[] copy = Arrays.copyOf(content, content.length);
+        rewrite(ByteBuffer.wrap(copy), ids, name, record);
+        return copy;
+    }
+
+    /** Changes an id where its content is already in its place. */
+    private static void rewrite(
+        byte[] bytes, int at, int size, HashMap<Integer, Integer> ids, String name, RecordCursor record
+    ) {
+        if (!ids.isEmpty() && size >= HEAD && bytes[at] == 0) {
+            rewrite((ByteBuffer) ByteBuffer.wrap(bytes, at, size).slice(), ids, name, record);
+        }
+    }
+
+    private static void rewrite(ByteBuffer content, HashMap<Integer, Integer> ids, String name, RecordCursor record) {
+        int id = content.getInt(1);
         Integer other = (Integer) ids.get(Integer.valueOf(id));
         if (other == null) {
             throw WriteFailure.ofData(
@@ -40,10 +68,7 @@ final class SchemaIds {
                     + "such records out with where.", record.name()
             );
         }
-        // The source's bytes may be read again.
-        byte[] copy = Arrays.copyOf(content, content.length);
-        ByteBuffer.wrap(copy).putInt(1, other.intValue());
-        return copy;
+        content.putInt(1, other.intValue());
     }
 
     private static HashMap<Integer, Integer> parse(Map<String, String> texts) {

@@ -48,7 +48,7 @@ final class Settings {
     final SchemaIds schemaIds;
     /** Whether offsets of the source are mapped to those of the target. */
     final boolean segments;
-    /** Null if records are read one by one. */
+    /** Null if Spark's source reads the records. */
     final BatchSettings batches;
     final Map<String, String> producer;
 

@@ -34,9 +34,12 @@ abstract class Sink {
     private long committedBytes;
     private long rejectedBytes;
     private long changed;
-    /** Null if no batches are passed on. */
-    private final ProducerInternals passing;
+    /** Null if Spark's source reads the records. */
+    private final ProducerInternals internals;
+    /** Likewise. */
+    private final TargetBatches collected;
     private long passed;
+    private long asBytes;
     private String firstChanged;
     private AckCallback refused;
     private Exception refusal;
@@ -50,10 +53,10 @@ abstract class Sink {
         this.context = context;
         provenance = new Provenance(settings, piece);
         progress = new CommittedProgress(piece, settings.segments);
-        boolean passesOn = settings.batches != null && settings.batches.passesOn && producer != null;
-        passing = passesOn ? new ProducerInternals() : null;
-        if (passing != null) {
-            passing.open(producer);
+        internals = settings.batches == null || producer == null ? null : new ProducerInternals();
+        collected = internals == null ? null : new TargetBatches(this, internals, provenance);
+        if (internals != null) {
+            internals.open(producer);
         }
     }
 
@@ -99,6 +102,14 @@ abstract class Sink {
 
     /** Sends one record; its acknowledgement is counted for a range. */
     final void send(RecordCursor record, RangeCounts range) {
+        if (record.place != null) {
+            collect(record, range);
+            return;
+        }
+        if (collected != null) {
+            // Of an older format; those before it come first.
+            collected.sendAll();
+        }
         if (settings.schemaIds != null && record.rejection == null) {
             settings.schemaIds.rewrite(record);
         }
@@ -126,9 +137,25 @@ abstract class Sink {
         }
     }
 
+    /** Adds a record as bytes to the batch of its partition. */
+    private void collect(RecordCursor record, RangeCounts range) {
+        BatchWalker place = record.place;
+        int size = Math.max(place.keySize, 0) + Math.max(place.valueSize, 0);
+        try {
+            begin();
+            collected.add(record, range);
+            sent++;
+            asBytes++;
+            bytes += size;
+        } catch (KafkaException error) {
+            refuse(new AckCallback(this, range, record.offset, 1, record.targetTopic, size), error);
+            throwFailure();
+        }
+    }
+
     /** The largest batch that {@link #pass} takes. */
     final long maxBatchBytes() {
-        return passing == null ? Long.MAX_VALUE : Math.min(settings.batches.maxBytes, passing.memory());
+        return internals == null ? Long.MAX_VALUE : Math.min(settings.batches.maxBytes, internals.memory());
     }
 
     /** Whether the target has the partition of the piece. The producer keeps for minutes what it knows of a topic. */
@@ -142,12 +169,13 @@ abstract class Sink {
 
     /** Sends a batch of the source as it is, to the partition of the same number. */
     final void pass(SourceBatch batch, RangeCounts range, String targetTopic) {
-        AckCallback callback = new AckCallback(this, range, batch.first, batch.count, targetTopic, batch.bytes);
+        AckCallback callback = new AckCallback(this, range, batch.first, batch.count(), targetTopic, batch.bytes());
         try {
             begin();
-            sent += batch.count;
-            bytes += batch.bytes;
-            passing.send(
+            collected.sendAll();
+            sent += batch.count();
+            bytes += batch.bytes();
+            internals.send(
                 new TopicPartition(targetTopic, piece.partition), batch, callback, settings.deliveryTimeoutMs
             );
             passed++;
@@ -160,6 +188,11 @@ abstract class Sink {
     /** How many batches were passed on. */
     final long passed() {
         return passed;
+    }
+
+    /** How many records were sent as bytes. */
+    final long asBytes() {
+        return asBytes;
     }
 
     /** How many bytes of keys and values, or of batches that were passed on, were sent, without rejected records. */
@@ -238,12 +271,12 @@ abstract class Sink {
     }
 
     /** Called by the producer's own thread, in which all acknowledgements arrive. */
-    final void acknowledge(AckCallback sent, RangeCounts range, RecordMetadata metadata) {
+    final void acknowledge(AckCallback sent, RecordMetadata metadata) {
         int count = sent.count;
-        range.acknowledged.add(count);
+        sent.count();
         progress.targets.add(metadata, count);
         if (metadata.hasOffset()) {
-            progress.addSegment(sent.offset, sent.offset + count, metadata.offset());
+            sent.map(progress, metadata.offset());
         } else {
             progress.loseSegments();
         }
@@ -277,6 +310,9 @@ abstract class Sink {
 
     /** Waits until every record is acknowledged. The producer's flush does not wait for batches that were split. */
     private void awaitAll() {
+        if (collected != null) {
+            collected.sendAll();
+        }
         try {
             producer.flush();
         } catch (KafkaException error) {

@@ -1,17 +1,17 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.nio.ByteBuffer;
 import org.apache.kafka.common.record.MutableRecordBatch;
 import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.record.TimestampType;
 
 /** A record batch of the source, of which only the header was read. */
-final class SourceBatch {
+final class SourceBatch implements BatchContent {
     final MutableRecordBatch batch;
     final long first;
     final long last;
-    /** How many records it has; 0 if only its records can tell. */
-    final int count;
-    final int bytes;
+    private final int count;
+    private final int bytes;
 
     SourceBatch(MutableRecordBatch batch) {
         this.batch = batch;
@@ -22,17 +22,33 @@ final class SourceBatch {
         count = found == null ? 0 : found.intValue();
     }
 
-    /** Why a broker would refuse it or change what is in it, as {@code TaskReport} has it; null if it would not. */
-    String obstacle(long maxBytes) {
-        if (batch.magic() != RecordBatch.MAGIC_VALUE_V2) {
-            return "older_format";
-        }
-        if (count != last - first + 1 || batch.deleteHorizonMs().isPresent()) {
-            return "compacted";
-        }
-        if (batch.timestampType() != TimestampType.CREATE_TIME) {
-            return "log_append_time";
-        }
-        return bytes > maxBytes ? "too_large" : null;
+    /**
+     * Whether a broker takes it as it is: it has the present format, no gaps as compaction leaves them, and times that
+     * are not those of its arrival.
+     */
+    boolean canBePassedOn() {
+        return batch.magic() == RecordBatch.MAGIC_VALUE_V2 && count == last - first + 1
+            && !batch.deleteHorizonMs().isPresent() && batch.timestampType() == TimestampType.CREATE_TIME;
+    }
+
+    @Override
+    public int bytes() {
+        return bytes;
+    }
+
+    /** How many records it has; 0 if only its records can tell. */
+    @Override
+    public int count() {
+        return count;
+    }
+
+    @Override
+    public long maxTimestamp() {
+        return batch.maxTimestamp();
+    }
+
+    @Override
+    public void writeTo(ByteBuffer memory) {
+        batch.writeTo(memory);
     }
 }

@@ -2,7 +2,6 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.Map;
 
 /** What a task returns: {@code TaskReport} in {@code writer_messages.py} says what each field means. */
 @SuppressWarnings("cast")
@@ -34,10 +33,7 @@ final class TaskReport {
         report.put("outside", writer.outside());
         report.put("batches_passed", sink == null ? 0L : sink.passed());
         report.put("bytes_written", sink == null ? 0L : sink.writtenBytes());
-        ObjectNode obstacles = report.putObject("obstacles");
-        for (Map.Entry<String, Long> obstacle : writer.obstacles().entrySet()) {
-            obstacles.put((String) obstacle.getKey(), (Long) obstacle.getValue());
-        }
+        report.put("records_as_bytes", sink == null ? 0L : sink.asBytes());
         return report.toString();
     }
 }

@@ -2,8 +2,6 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import java.util.Collection;
 import java.util.LinkedHashMap;
-import java.util.Map;
-import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.executor.InputMetrics;
@@ -22,10 +20,8 @@ final class TaskWriter {
     private final TaskContext context;
     private final InputMetrics metrics;
     private final LinkedHashMap<Integer, RangeCounts> counts = new LinkedHashMap<Integer, RangeCounts>();
-    /** Null if records are read one by one. */
+    /** Null if Spark's source reads the records. */
     private final BatchReader batches;
-    /** Of batches that were taken apart: why, and how many records they had. */
-    private final TreeMap<String, Long> obstacles = new TreeMap<String, Long>();
     private long outside;
     /** The end of what was read and is counted. */
     private long reached;
@@ -64,11 +60,6 @@ final class TaskWriter {
         return counts.values();
     }
 
-    /** Why batches were taken apart, and how many records they had. */
-    Map<String, Long> obstacles() {
-        return obstacles;
-    }
-
     /** How many records have a time outside of the window; a batch has its largest one. */
     long outside() {
         return outside;
@@ -88,7 +79,7 @@ final class TaskWriter {
             context.killTaskIfInterrupted();
             if (input instanceof SourceBatch) {
                 if (!pass((SourceBatch) input, sink)) {
-                    batches.takeApart((SourceBatch) input);
+                    batches.walk((SourceBatch) input);
                     input = next(sink, pace, System.nanoTime());
                     continue;
                 }
@@ -142,19 +133,14 @@ final class TaskWriter {
     /**
      * Pass a batch on as it is.
      *
-     * @return false if its records have to be looked at
+     * @return false if its records have to be copied one by one
      */
     private boolean pass(SourceBatch batch, Sink sink) {
         int range = piece.findWhole(batch.first, batch.last);
         if (range < 0 || (batch.first < sink.progress.position() && batch.last >= sink.progress.position())) {
             return false;
         }
-        String obstacle = batch.obstacle(sink.maxBatchBytes());
-        if (obstacle != null) {
-            Long before = (Long) obstacles.get(obstacle);
-            // An older format does not say how many it has.
-            long count = Math.max(1, batch.count);
-            obstacles.put(obstacle, Long.valueOf((before == null ? 0L : before.longValue()) + count));
+        if (batch.bytes() > sink.maxBatchBytes()) {
             return false;
         }
         String target = cursor.targetOf(piece.topic);
@@ -163,15 +149,15 @@ final class TaskWriter {
             // The producer says what is wrong, for a record.
             return false;
         }
-        countsOf[range].read += batch.count;
-        outside += cursor.isOutside(batch.batch.maxTimestamp()) ? batch.count : 0;
+        countsOf[range].read += batch.count();
+        outside += cursor.isOutside(batch.maxTimestamp()) ? batch.count() : 0;
         if (isCommitted) {
-            countsOf[range].alreadyCommitted += batch.count;
+            countsOf[range].alreadyCommitted += batch.count();
         } else {
             sink.pass(batch, countsOf[range], target);
         }
-        recordsRead.add(batch.count);
-        metrics.incRecordsRead(batch.count);
+        recordsRead.add(batch.count());
+        metrics.incRecordsRead(batch.count());
         return true;
     }
 

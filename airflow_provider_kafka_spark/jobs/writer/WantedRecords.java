@@ -2,6 +2,8 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -15,6 +17,7 @@ final class WantedRecords {
     /** Null if every key is wanted; null in it stands for a record without a key. */
     private final HashSet<ByteBuffer> keys;
     private final LinkedHashMap<String, HashSet> headers = new LinkedHashMap<String, HashSet>();
+    private final HashMap<String, byte[]> names = new HashMap<String, byte[]>();
 
     WantedRecords(Fields fields) {
         JsonNode list = fields.optionalList("keys");
@@ -23,8 +26,38 @@ final class WantedRecords {
         for (Iterator<String> each = byName.names(); each.hasNext(); ) {
             String name = (String) each.next();
             headers.put(name, parse(byName.list(name)));
+            names.put(name, name.getBytes(StandardCharsets.UTF_8));
         }
         fields.end();
+    }
+
+    /** Likewise of a record as bytes. */
+    boolean has(BatchWalker record) {
+        if (keys != null && !keys.contains(wrap(record.bytes, record.keyAt, record.keySize))) {
+            return false;
+        }
+        for (Iterator each = headers.entrySet().iterator(); each.hasNext(); ) {
+            Map.Entry wanted = (Map.Entry) each.next();
+            if (!hasOne(record, (byte[]) names.get(wanted.getKey()), (HashSet) wanted.getValue())) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static boolean hasOne(BatchWalker record, byte[] name, HashSet values) {
+        for (int i = 0; i < record.headerCount; i++) {
+            int size = record.header(i, BatchWalker.VALUE_SIZE);
+            if (record.hasName(i, name) && values.contains(wrap(record.bytes, record.header(i, BatchWalker.VALUE), size))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** @param size negative for null */
+    private static ByteBuffer wrap(byte[] bytes, int at, int size) {
+        return size < 0 ? null : ByteBuffer.wrap(bytes, at, size);
     }
 
     boolean has(byte[] key, RecordHeaders found) {

@@ -32,7 +32,7 @@ def test_a_report_as_a_task_writes_it() -> None:
         '{"version":1,"piece":"a","ranges":[[0,3,2,1,0]],'
         '"targets":[{"topic":"copy","partition":0,"first":5,"last":6}],"targets_unknown":false,"resumed_at":null,'
         '"changed":2,"first_changed":"orders[0]@7","outside":4,"batches_passed":3,"bytes_written":70,'
-        '"obstacles":{"compacted":4},"segments":[[0,2,5]],"segments_unknown":true}'
+        '"records_as_bytes":4,"segments":[[0,2,5]],"segments_unknown":true}'
     )
 
     assert TaskReport.from_json(text) == TaskReport(
@@ -46,7 +46,7 @@ def test_a_report_as_a_task_writes_it() -> None:
         outside=4,
         batches_passed=3,
         bytes_written=70,
-        obstacles={"compacted": 4},
+        records_as_bytes=4,
         segments=((0, 2, 5),),
         segments_unknown=True,
     )

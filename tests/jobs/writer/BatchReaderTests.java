@@ -127,11 +127,11 @@ public final class BatchReaderTests {
     }
 
     private static BatchReader reader(Map config, String topic, String ranges, int until) {
-        String settings = "{'version': 1, 'consumer': {}, 'passes_on': true, 'max_bytes': 1000000, 'wait_ms': " + WAIT_MS
-            + ", 'least_bytes': 0, 'sample_bytes': 0}";
+        String settings = "{'version': 1, 'consumer': {}, 'passes_on': true, 'max_bytes': 1000000, 'wait_ms': "
+            + WAIT_MS + ", 'least_bytes': 0, 'max_record_bytes': 1000000}";
         String piece = "{'version': 1, 'name': 'piece', 'topic': '" + topic + "', 'partition': 0, 'ranges': " + ranges
             + ", 'until': " + until + ", 'slot': null}";
-        BatchSettings batches = new BatchSettings(Fields.parse("PassedBatches", json(settings)));
+        BatchSettings batches = new BatchSettings(Fields.parse("Batches", json(settings)));
         return new BatchReader(batches, Piece.parse(json(piece)), config);
     }
 

@@ -19,7 +19,7 @@ import org.apache.spark.TaskContext$;
 /** The sinks with Kafka's own mock of a producer; {@code test_sinks.py} runs each method. */
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
 public final class SinkTests {
-    private static final String SETTINGS =
+    static final String SETTINGS =
         "{'version': 1, 'run_id': 'run', 'provenance_header': 'from', 'target_topic': 'copy', 'target_topics': {},"
             + " 'target_ids': {'copy': 'id'}, 'columns': null, 'include_headers': true, 'preserve_partition': false,"
             + " 'preserve_timestamps': false, 'window_start_ms': null, 'window_end_ms': null, 'counted_from_ms': null,"
@@ -28,7 +28,7 @@ public final class SinkTests {
             + " 'owner': {'group': 'owner', 'topic': 'copy', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-',"
             + " 'delivered': false, 'pace': null,"
             + " 'wanted': null, 'dead_letters': null, 'schema_ids': null, 'segments': false, 'batches': null, 'producer': {}}";
-    private static final String PIECE =
+    static final String PIECE =
         "{'version': 1, 'name': 'orders-0', 'topic': 'orders', 'partition': 0, 'ranges': [[10, 100, 0]], 'until': 100,"
             + " 'slot': {'group': 'slot', 'topic': 'copy', 'partition': 0}}";
     private static final Mark MINE = new Mark(7L, "mine");

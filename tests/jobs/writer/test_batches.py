@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from airflow_provider_kafka_spark.core.errors import ProgressUnknownError, SourceDamagedError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import cut
-from airflow_provider_kafka_spark.core.wire.writer_messages import PassedBatches, TaskReport
+from airflow_provider_kafka_spark.core.wire.writer_messages import Batches, TaskReport
 from airflow_provider_kafka_spark.jobs.record_writer import missing_internals
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -65,10 +65,16 @@ def new_job(spark: SparkSession, kafka_broker: KafkaBroker, delivery: str) -> Ne
             preserve_partition=True,
             preserve_timestamps=True,
             segments=True,
-            batches=PassedBatches(
+            batches=Batches(
                 consumer,
-                passes_on=True,
-                **{"max_bytes": 1_000_000, "wait_ms": 1_000, "least_bytes": 0, "sample_bytes": 0, **batches},
+                **{
+                    "passes_on": True,
+                    "max_bytes": 1_000_000,
+                    "wait_ms": 1_000,
+                    "least_bytes": 0,
+                    "max_record_bytes": 10_000_000,
+                    **batches,
+                },
             ),
         )
         if delivery == "at_least_once":
@@ -86,6 +92,17 @@ def job(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> Writ
     source, target = topic(suffix="source"), topic(suffix="target")
     kafka_broker.produce(source, [Record(b"k", value) for value in VALUES], {"batch.num.messages": IN_BATCH})
     return new_job(source, target, COUNT)
+
+
+#: How a copy may go.
+WAYS = ("passed on", "as bytes", "by Spark's source")
+
+
+def go(job: WriterJob, way: str) -> None:
+    """Let a copy go a way."""
+    batches = job.settings.batches
+    assert batches is not None
+    job.change(batches=None if way == WAYS[2] else replace(batches, passes_on=way == WAYS[0]))
 
 
 def report_of(job: WriterJob) -> TaskReport:
@@ -124,7 +141,7 @@ def test_passes_all_batches(job: WriterJob) -> None:
     assert job.written() == VALUES
     assert (result.read, result.written, result.already_committed) == ({0: COUNT}, {0: COUNT}, {0: 0})
     (report,) = result.reports.values()
-    assert (report.batches_passed, report.obstacles) == (COUNT // IN_BATCH, {})
+    assert (report.batches_passed, report.records_as_bytes) == (COUNT // IN_BATCH, 0)
     # Of whole batches, with what is between the values.
     assert report.bytes_written > sum(map(len, VALUES))
     assert job.broker.committed(job.slot.group, job.target) == {0: COUNT}
@@ -159,10 +176,11 @@ def test_a_later_piece_without_its_slot_is_an_error(job: WriterJob, passes_on: b
     assert job.written() == VALUES[:100]
 
 
-@pytest.mark.parametrize("by_batches", [True, False])
-def test_segments_map_each_offset(job: WriterJob, by_batches: bool) -> None:
-    """A marker of a transaction ends a segment; the other path has the same ones."""
-    job.change(commit_records=100, **({} if by_batches else {"batches": None}))
+@pytest.mark.parametrize("way", WAYS)
+def test_segments_map_each_offset(job: WriterJob, way: str) -> None:
+    """A marker of a transaction ends a segment; all ways have the same ones."""
+    go(job, way)
+    job.change(commit_records=100)
 
     report = report_of(job)
 
@@ -172,7 +190,7 @@ def test_segments_map_each_offset(job: WriterJob, by_batches: bool) -> None:
 
 
 def test_goes_on_in_the_middle_of_a_batch(job: WriterJob) -> None:
-    """As after an attempt that read record by record."""
+    """As after an attempt of the other reader."""
     job.open(f"{job.pieces[0].name}\n=0 f 0", position=15)
     job.change(commit_records=1_000)
 
@@ -186,7 +204,7 @@ def test_goes_on_in_the_middle_of_a_batch(job: WriterJob) -> None:
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
-    """Their edges are read record by record, in order, and what lies between them is not written."""
+    """Their edges are copied as bytes, in order, and what lies between them is not written."""
     ranges = [OffsetRange(job.source, 0, *edges) for edges in ((3, 17), (25, 60), (60, 61), (150, 199))]
     job.pieces = cut({r: i for i, r in enumerate(ranges)}, [[OffsetRange(job.source, 0, 3, 199)]], {})
     job.open()
@@ -196,7 +214,7 @@ def test_ranges_that_begin_and_end_inside_of_batches(job: WriterJob) -> None:
     assert job.written() == [value for r in ranges for value in VALUES[r.from_offset : r.until_offset]]
     assert result.written == {i: r.size for i, r in enumerate(ranges)}
     (report,) = result.reports.values()
-    assert report.batches_passed == 3 + 4
+    assert (report.batches_passed, report.records_as_bytes) == (3 + 4, 7 + 7 + 5 + 1 + 9)
     assert_copied(job, report)
 
 
@@ -315,7 +333,7 @@ def _write(producer: Producer, topic: str, name: str) -> None:
 
 
 def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
-    """Batches with gaps are read record by record, those without are passed on, in order."""
+    """Batches with gaps are copied as bytes, those without are passed on, in order."""
     at_once = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
     source, target = topic(config=at_once, suffix="source"), topic(suffix="target")
     batches = {"batch.num.messages": IN_BATCH}
@@ -333,7 +351,7 @@ def test_a_compacted_source(kafka_broker: KafkaBroker, topic: TopicFactory, new_
 
     report = report_of(job)
 
-    assert report.obstacles["compacted"] > 0
+    assert report.records_as_bytes > 0
     assert report.batches_passed > 0
     assert_copied(job, report)
 
@@ -346,12 +364,12 @@ def test_a_source_with_times_of_arrival(kafka_broker: KafkaBroker, topic: TopicF
 
     report = report_of(job)
 
-    assert (report.batches_passed, report.obstacles) == (0, {"log_append_time": 30})
+    assert (report.batches_passed, report.records_as_bytes) == (0, 30)
     assert_copied(job, report)
 
 
 def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
-    """A batch of exactly max.message.bytes is passed on; a larger one goes record by record, in new batches."""
+    """A batch of exactly max.message.bytes is passed on; a larger one goes as bytes, in new batches."""
     source = topic(suffix="source")
     values = [os.urandom(1_000) for _ in range(20)]
     kafka_broker.produce(source, [Record(b"k", value) for value in values[:10]], {"batch.num.messages": 10})
@@ -364,7 +382,7 @@ def test_batches_at_the_limit_of_the_target(kafka_broker: KafkaBroker, topic: To
 
         report = report_of(job)
 
-        assert (report.batches_passed, report.obstacles) == (passed, {} if passed else {"too_large": 20})
+        assert (report.batches_passed, report.records_as_bytes) == (passed, 0 if passed else 20)
         assert_copied(job, report)
 
 
@@ -384,9 +402,9 @@ def test_a_target_that_takes_less_than_when_the_job_began(
     assert_copied(job, report)
 
 
-@pytest.mark.parametrize("by_batches", [True, False])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_record_that_the_target_refuses_is_named(
-    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, by_batches: bool
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, way: str
 ) -> None:
     """It is not the first of its batch."""
     source = topic(config={"message.timestamp.after.max.ms": str(2**63 - 1)}, suffix="source")
@@ -395,13 +413,29 @@ def test_a_record_that_the_target_refuses_is_named(
     records = [Record(b"k", b"v", (), timestamp) for timestamp in times]
     kafka_broker.produce(source, records, {"batch.num.messages": IN_BATCH})
     job = new_job(source, topic(config={"message.timestamp.after.max.ms": "3600000"}, suffix="target"), IN_BATCH)
-    if not by_batches:
-        job.change(batches=None)
+    go(job, way)
 
     failure = job.failure()
 
     assert (failure.code, failure.record, failure.permanent) == (None, f"{source}[0]@5", True)
     assert "InvalidTimestampException" in failure.reason
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_without_a_key_is_named_where_the_target_is_compacted(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, way: str
+) -> None:
+    source, target = topic(suffix="source"), topic(config={"cleanup.policy": "compact"}, suffix="target")
+    keys = [b"k"] * IN_BATCH
+    records = [Record(None if i == 5 else key, b"v") for i, key in enumerate(keys)]
+    kafka_broker.produce(source, records, {"batch.num.messages": IN_BATCH})
+    job = new_job(source, target, IN_BATCH)
+    go(job, way)
+
+    failure = job.failure()
+
+    assert (failure.code, failure.record, failure.permanent) == (None, f"{source}[0]@5", True)
+    assert "InvalidRecordException" in failure.reason
 
 
 def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: WriterJob) -> None:
@@ -414,17 +448,19 @@ def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: W
     assert "InvalidTopicException" in failure.reason
 
 
-def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
+def test_small_batches_are_put_together(job: WriterJob) -> None:
     """One request for each would take longer."""
     assert job.settings.batches is not None
-    job.change(batches=replace(job.settings.batches, least_bytes=10_000))
+    job.change(batches=replace(job.settings.batches, least_bytes=10_000), commit_records=COUNT)
 
     report = report_of(job)
 
-    assert (report.batches_passed, job.written()) == (0, VALUES)
+    assert (report.batches_passed, report.records_as_bytes, job.written()) == (0, COUNT, VALUES)
+    assert len(raw_batches(job.broker, job.target)) == 1
     assert_copied(job, report)
 
 
+@pytest.mark.parametrize("way", WAYS[:2])
 @pytest.mark.parametrize(
     ("place", "content"),
     [
@@ -433,9 +469,9 @@ def test_small_batches_are_read_record_by_record(job: WriterJob) -> None:
     ],
 )
 def test_a_damaged_batch_is_an_error_that_names_it(
-    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, place: int, content: bytes
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, place: int, content: bytes, way: str
 ) -> None:
-    """Nothing of it is passed on."""
+    """Nothing of it is written."""
     source, target = topic(suffix="source"), topic(suffix="target")
     for values in (VALUES[:10], VALUES[10:20]):
         kafka_broker.produce(source, [Record(b"k", value) for value in values], {"batch.num.messages": 10})
@@ -444,6 +480,7 @@ def test_a_damaged_batch_is_an_error_that_names_it(
     with log.open("r+b") as file:
         file.seek(log.stat().st_size // 2 + place)
         file.write(content)
+    go(job, way)
 
     failure = job.failure()
 

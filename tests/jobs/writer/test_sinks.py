@@ -1,5 +1,6 @@
-"""Parts of the writer: one test for each method of ``SinkTests.java``, with Kafka's own mock of a producer, and of
-``BatchReaderTests.java``, against a real broker. The method's comment is the promise.
+"""Parts of the writer: one test for each method of ``SinkTests.java``, with Kafka's own mock of a producer, of
+``BatchWalkerTests.java``, against Kafka's own classes, and of ``BatchReaderTests.java``, against a real broker. The
+method's comment is the promise.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SINKS, _READER = "SinkTests", "BatchReaderTests"
-_SOURCES = {name: Path(__file__).with_name(f"{name}.java").read_text() for name in (_SINKS, _READER)}
+_SINKS, _READER, _WALKER = "SinkTests", "BatchReaderTests", "BatchWalkerTests"
+_SOURCES = {name: Path(__file__).with_name(f"{name}.java").read_text() for name in (_SINKS, _READER, _WALKER)}
 _PACKAGE = "airflow_provider_kafka_spark.jobs"
 
 pytestmark = pytest.mark.spark
@@ -54,6 +55,11 @@ def _call(spark: SparkSession, loader: Any, name: str, method: str, *texts: str)
 @pytest.mark.parametrize("name", _methods(_SINKS))
 def test_a_sink(spark: SparkSession, loader: Any, name: str) -> None:
     _call(spark, loader, _SINKS, name)
+
+
+@pytest.mark.parametrize("name", _methods(_WALKER))
+def test_records_as_bytes(spark: SparkSession, loader: Any, name: str) -> None:
+    _call(spark, loader, _WALKER, name)
 
 
 @pytest.mark.broker

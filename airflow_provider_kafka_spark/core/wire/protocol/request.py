@@ -217,6 +217,7 @@ class JobRequest:
     :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
     :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
     :param delivery: ``exactly_once`` or ``at_least_once``.
+    :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
     :param delivery_parts: what decides which records are written and to where, by name, as far as the worker knows it.
     :param goes_on: this is a batch of a stream.
     :param source_ids: id of each source topic, as far as brokers return it.
@@ -263,6 +264,7 @@ class JobRequest:
     sink_options: Mapping[str, str] = field(repr=False)
     report_uri: str
     fail_on_data_loss: bool = True
+    reader: str | None = None
     preserve_order: bool = True
     delivery: str = EXACTLY_ONCE
     delivery_parts: Mapping[str, str] = field(default_factory=dict)

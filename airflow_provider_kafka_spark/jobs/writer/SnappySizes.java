@@ -1,0 +1,48 @@
+package airflow_provider_kafka_spark.jobs.writer;
+
+import java.nio.ByteBuffer;
+import org.apache.kafka.common.errors.CorruptRecordException;
+import org.apache.kafka.common.record.DefaultRecordBatch;
+import org.apache.kafka.common.utils.ByteUtils;
+
+/**
+ * What a snappy stream says of the sizes of its chunks. Its library takes as much memory, up to 2 GiB, before it looks
+ * at the bytes; the other decompressors take what they need.
+ */
+@SuppressWarnings("cast")
+final class SnappySizes {
+    /** The first bytes of {@code SnappyOutputStream}, and how many come before its first chunk. */
+    private static final long MAGIC = 0x82534e4150505900L;
+    private static final int HEAD = 16;
+
+    private SnappySizes() {
+    }
+
+    /** @throws CorruptRecordException if a chunk is larger than the batch, or is to become larger than {@code most} */
+    static void check(DefaultRecordBatch batch, int most) {
+        ByteBuffer all = ByteBuffer.allocate(batch.sizeInBytes());
+        batch.writeTo(all);
+        all.flip();
+        all.position(DefaultRecordBatch.RECORD_BATCH_OVERHEAD);
+        if (all.remaining() < HEAD || all.getLong(all.position()) != MAGIC) {
+            checkChunk(all, most);
+            return;
+        }
+        all.position(all.position() + HEAD);
+        while (all.remaining() > Integer.BYTES) {
+            int size = all.getInt();
+            if (size < 0 || size > all.remaining()) {
+                throw new CorruptRecordException("It has a chunk of " + size + " bytes, more than follow.");
+            }
+            checkChunk(all, most);
+            all.position(all.position() + size);
+        }
+    }
+
+    private static void checkChunk(ByteBuffer chunk, int most) {
+        int size = ByteUtils.readUnsignedVarint((ByteBuffer) chunk.duplicate());
+        if (size < 0 || size > most) {
+            throw new CorruptRecordException("It has a chunk that becomes " + (size & 0xffffffffL) + " bytes.");
+        }
+    }
+}
