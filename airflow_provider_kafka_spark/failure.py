@@ -85,8 +85,8 @@ def undated_run_explained() -> Iterator[None]:
             raise
         message = (
             f"{undefined[1]!r} must be known to a template; this run has no data interval, since it was started by "
-            f"hand, over the REST API or by an asset without a logical date. Start it with one, such as 'airflow dags "
-            f"trigger --logical-date 2026-11-20T10:00:00Z' or \"logical_date\" in the request, use 'airflow backfill "
-            f"create', or pass the window as a DAG parameter."
+            "hand, over the REST API or by an asset without a logical date. Give the form or the request one, such as "
+            '"logical_date": "2026-11-20T10:00:00Z", use \'airflow backfill create\', or pass the window as a DAG '
+            "parameter."
         )
         raise AirflowFailException(f"{InvalidInputError.__name__}: {_with_code(InvalidInputError, message)}") from None

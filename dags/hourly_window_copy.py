@@ -5,9 +5,9 @@ What: every run copies the records of its own hour from ``orders`` to ``orders_c
 
 Why: the window is cut by offset, so consecutive runs and backfills copy every record once.
 ``CronDataIntervalTimetable`` gives each run an hour to copy; plain ``schedule="@hourly"`` gives an empty interval in
-Airflow 3. A manual run, or one over the REST API, needs a logical date and copies the last whole hour before it
-(``airflow dags trigger --logical-date 2026-11-20T10:30:00Z hourly_window_copy``, ``"logical_date"`` in the request).
-Without one it fails. For records that come late with an old timestamp, see ``reprocess_late_records``.
+Airflow 3. A run from the trigger form, or over the REST API, needs a logical date and copies the last whole hour before
+it; without one it fails. ``airflow dags trigger`` takes the last whole hour before now. For records that come late with
+an old timestamp, see ``reprocess_late_records``.
 
 Prerequisites: the connections ``kafka_default`` and ``spark_default``, and both topics.
 """
