@@ -63,7 +63,7 @@ test-long: setup ## Run what the other tests prove once in full: all clusters, v
 	@$(BIN)/python -m $(PACKAGE).prepare
 	@$(BIN)/python -m tests.run long
 
-test-lowest: $(READY) java ## Run the quick ring without the rules, and one real copy, with the lowest versions that setup.cfg permits
+test-lowest: $(READY) java ## Run what meets other packages of the quick ring, and one real copy, with the lowest versions that setup.cfg permits
 	@sh .ci/test_lowest
 
 test-touched: setup ## Run those parts of the long ring whose code was changed in the last hours, as far as MINUTES go
