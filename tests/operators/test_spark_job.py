@@ -342,7 +342,7 @@ _UNDATED = [
 @pytest.mark.parametrize("kind", _UNDATED)
 def test_a_template_of_a_run_without_data_interval_says_what_to_do(kind: Kind) -> None:
     """Jinja says only that a name is undefined; and no retry can give it one. Other names are left to Jinja."""
-    with pytest.raises(AirflowFailException, match=r"InvalidInputError: .*no data interval.*logical-date.*backfill"):
+    with pytest.raises(AirflowFailException, match=r"InvalidInputError: .*no data interval.*logical_date.*backfill"):
         run(kind, None)
     with pytest.raises(UndefinedError, match="'data_interval_strat' is undefined"):
         run(_BATCH, None, starting_timestamp="{{ data_interval_strat }}")
