@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
-    ConnectionConfigError,
+    ConnectionNotFoundError,
     PlanError,
     ProtocolError,
     UnknownTopicError,
@@ -228,7 +228,7 @@ def test_a_connection_that_cannot_be_used_ends_its_own_triggers(
         assert [event["fault"]["code"] for event in refused] == [BrokerAuthenticationError.code] * 3
         assert "s3cr3t" not in json.dumps(refused)
         assert time.monotonic() - started < 15
-        assert missing["fault"]["code"] == ConnectionConfigError.code
+        assert missing["fault"]["code"] == ConnectionNotFoundError.code
         assert "'nowhere' does not exist" in missing["fault"]["message"]
         assert unknown["fault"]["code"] == ProtocolError.code
         assert met["status"] == "met"
