@@ -414,8 +414,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             resolved = replace(resolved, missing=(*approved.missing, *resolved.missing))
             plan = replace(plan, missing=resolved.missing)
         self._check_size(plan)
-        # A plan says all that would be copied, and a clear knows what this task has copied itself.
-        others = None if self.plan_only or state.earlier else left_to_copy(attempt, plan, target, self.on_rerun)
+        # A plan says all that would be copied.
+        is_clear = state.earlier is not None
+        others = None if self.plan_only else left_to_copy(attempt, plan, target, self.on_rerun, is_clear=is_clear)
         if others is not None:
             left, warning = others
             resolved = replace(resolved, ranges=left, warnings=(*resolved.warnings, warning))

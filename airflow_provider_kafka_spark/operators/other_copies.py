@@ -36,16 +36,26 @@ _MOST_PIECES = 10_000
 
 
 def left_to_copy(
-    attempt: Attempt, plan: ReplayPlan, target: ClusterState, on_rerun: str
+    attempt: Attempt, plan: ReplayPlan, target: ClusterState, on_rerun: str, *, is_clear: bool = False
 ) -> tuple[OffsetRanges, str] | None:
     """What of a plan is left to copy, and a warning that says why; None if that is all.
 
     :param target: of the plan.
     :param on_rerun: of the task.
+    :param is_clear: the task has delivered before, and what it knows of that counts where it cannot look.
     :raises AlreadyDeliveredError: if another run says that it has copied some of it, and ``on_rerun="fail"``, or it
         cannot be looked for in the target.
     :raises BrokerError: if the target's brokers do not answer.
     """
+    try:
+        return _left(attempt, plan, target, on_rerun)
+    except AlreadyDeliveredError:
+        if is_clear:
+            return None
+        raise
+
+
+def _left(attempt: Attempt, plan: ReplayPlan, target: ClusterState, on_rerun: str) -> tuple[OffsetRanges, str] | None:
     due = getattr(attempt.context.get("dag_run"), "run_after", None)
     if due is None or on_rerun == COPY_AGAIN or plan.is_empty:
         return None
