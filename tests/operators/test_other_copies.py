@@ -90,8 +90,8 @@ def test_only_what_is_left_is_copied(waits: CopyTask, ledger: Ledger) -> None:
     assert said in " ".join(result["warnings"])
     asked = next(message for message in ledger.asked if isinstance(message, GetAssetEventByAsset))
     assert (asked.name, asked.after, asked.ascending, asked.limit) == (COPIES.name, _DUE, False, 1_000)
-    ledger.add(waits)
-    found = [d for extra in ledger.extras for d in deliveries_of_event(extra)[0]]
+    extras = [*ledger.extras, waits.event(COPIES).extra]
+    found = [d for extra in extras for d in deliveries_of_event(extra)[0]]
     (pair,) = pairs_of(found)[0]
     assert {s.coverage for s in pair.stretches()} == {Coverage.COVERED}
     assert waits.clear()["delivered_before"] == 13
