@@ -106,7 +106,7 @@ def test_three_runs_with_production_in_between(wide: Scene, monkeypatch: pytest.
     assert third["group_committed"] == {f"{wide.source}[0]": 75, f"{wide.source}[1]": 75}
     assert wide.kafka.committed(group, wide.source) == {0: 75, 1: 75}
     wide.produce(150, 160, 2)
-    wide.stream(commit_group_id=group)
+    wide.run(Stream, commit_group_id=group)
     # When the run looked, before it copied.
     (lag,) = wide.event(COPIES).extra["log"]["groups"]
     assert lag == {"group_id": group, "topic": wide.source, "side": "source", "behind": 10}
