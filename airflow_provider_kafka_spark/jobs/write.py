@@ -145,9 +145,11 @@ def _batches(
     """How batches are read, or None for Spark's source; and what the author should know, who asked for batches."""
     options, transform, source = request.source_options, request.transform, remaining.source
     is_wanted = wants_batches(request.reader, transform)
-    # Spark's source opens a consumer for each partition, where that of the writer goes from one to the next. Without
-    # its RDD there are only rows, and a warning of its own.
-    if source is None or source.records is None or not (is_wanted or source.has_bundles) or needs_sql(transform):
+    # Without its RDD there are only rows, and a warning of its own.
+    if source is None or source.records is None or needs_sql(transform):
+        return None, ()
+    # Spark's source opens a consumer for each partition, where that of the writer goes from one to the next.
+    if not is_wanted and not (source.has_bundles and request.reader is None):
         return None, ()
     others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.fail_on_data_loss)
     if not others and (missing := missing_internals(spark.sparkContext)):
