@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -114,10 +115,15 @@ def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Ma
         ranges = _offset_ranges(jvm, spans)
         return kafka010.KafkaSourceRDD(context, executor_params, ranges, wait_ms, fail_on_data_loss).toJavaRDD()
 
-    if all(len(task) == 1 for task in tasks):
-        return rdd_of(span for task in tasks for span in task)
-    # Without a shuffle and without preferred places, a coalesced partition holds its parents in their order.
-    first, *others = [rdd_of(task).coalesce(1, False) for task in tasks]
+    parts = list[Any]()
+    for is_single, group in groupby(tasks, key=lambda task: len(task) == 1):
+        if is_single:
+            # A Spark partition for each span.
+            parts.append(rdd_of(span for (span,) in group))
+        else:
+            # Without a shuffle and without preferred places, a coalesced partition holds its parents in their order.
+            parts += [rdd_of(task).coalesce(1, False) for task in group]
+    first, *others = parts
     if not others:
         return first
     array = spark.sparkContext._gateway.new_array(jvm.org.apache.spark.api.java.JavaRDD, len(others) + 1)  # type: ignore[union-attr]

@@ -157,7 +157,9 @@ def _batches(
     if others:
         return None, (warning_of(others),) if is_wanted else ()
     consumer = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    largest = min((int(config["max.message.bytes"]) for config in configs.values()), default=_MAX_MESSAGE_BYTES)
+    # Where the target's limit is not known, the author's batch.size says all there is.
+    unknown = min(_MAX_MESSAGE_BYTES, int(request.sink_options.get(_BATCH_SIZE, _MAX_MESSAGE_BYTES)))
+    largest = min((int(config["max.message.bytes"]) for config in configs.values()), default=unknown)
     # One that is too large to be sent may yet be one that is not wanted.
     largest_record = max(_MAX_RECORD_BYTES, int(request.sink_options.get(_MAX_REQUEST, 0)))
     passes_on = not rewritten_because(transform, request.sink_options, sorted(remaining.target_ids), configs)

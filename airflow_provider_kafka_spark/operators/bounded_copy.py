@@ -50,7 +50,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, TopicState
-from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics, recreated
 from airflow_provider_kafka_spark.core.topics.new_topics import with_new_topics
 from airflow_provider_kafka_spark.core.topics.resolve import MissingRange, ReadRules, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
@@ -117,6 +117,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self._approved: ApprovedPlan | None = None
         #: The running task instance.
         self._ti: Any = None
+        #: The plan has not what another run has copied.
+        self._left_out = False
         self.max_records_per_partition = max_records_per_partition
         self.preserve_order = preserve_order
         read_in_dag(BOUNDED, self)
@@ -171,7 +173,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)
-                self._skip_if_empty(planned.plan)
+                if not self._left_out:
+                    self._skip_if_empty(planned.plan)
                 result = result_of_empty_plan(planned.plan, planned.run_id)
                 result["evidence"] = planned.evidence({}, planned.run_id)
             else:
@@ -391,7 +394,10 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             source = attempt.source.state(earlier.topic_ids)
             cuts = attempt.source.cuts(state.reached, source)
             lost = earlier.losses(source, rules, cuts)
-            if not lost and earlier.target_cluster_id == target.cluster_id:
+            # Of what another run had copied to a topic that was deleted since, the plan has nothing.
+            ids = {name: topic.topic_id for name, topic in target.topics.items()}
+            gone = {} if self._follows_trigger else recreated(earlier.target_ids, ids)
+            if not lost and not gone and earlier.target_cluster_id == target.cluster_id:
                 self.log.info("Reusing the plan of an earlier try of this run.")
                 new = self._new_targets.planned(attempt, earlier.target.routes(earlier.topic_ids), source, target)
                 return earlier, source, created(attempt, new, target, earlier, plan_only=self.plan_only), cuts
@@ -419,6 +425,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         others = None if self.plan_only else left_to_copy(attempt, plan, target, self.on_rerun, is_clear=is_clear)
         if others is not None:
             left, warning = others
+            self._left_out = True
             resolved = replace(resolved, ranges=left, warnings=(*resolved.warnings, warning))
             plan = plan_with(with_new_topics(target, new))
         if new:

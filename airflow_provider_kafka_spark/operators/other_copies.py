@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
@@ -31,6 +32,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 _POLICY = "cleanup.policy"
 #: Events of the ledger that are read, the newest; and offsets of the target.
 _MOST_EVENTS, _MOST_OFFSETS = 1_000, 1_000_000
+#: How long the target is read.
+_MOST_SECONDS = 600.0
 #: Ranges that a plan may have more for what is left between records that are there.
 _MOST_PIECES = 10_000
 
@@ -105,7 +108,10 @@ def _found(attempt: Attempt, copies: Sequence[OtherCopy], target: ClusterState) 
     by_run: dict[str, dict[tuple[str, int], set[int]]] = {copy.run_id: defaultdict(set) for copy in copies}
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     with closing(attempt.sink.new_consumer(**settings)) as consumer:
+        until = time.monotonic() + _MOST_SECONDS
         for _, _, message in read_ranges(attempt.sink, consumer, written, "looking for what other runs have copied"):
+            if time.monotonic() > until:
+                raise _refused(copies, f"the target could not be read within {_MOST_SECONDS:,.0f} s")
             found = provenance_of(cast("Headers", message.headers()))
             if found is not None and found.run_id in by_run:
                 by_run[found.run_id][found.topic, found.partition].add(found.offset)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
+from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode, encode
 from airflow_provider_kafka_spark.state.deployment import state_key
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
@@ -155,8 +156,13 @@ def _unpacked(value: Any) -> Any:
     packed = base64.b64decode(value[_PACKED])
     if not packed.startswith(_XZ):
         return json.loads(zlib.decompressobj().decompress(packed, _MOST))
-    import lzma
-
+    try:
+        import lzma
+    except ImportError:
+        raise ProtocolError(
+            "The task's state was stored by a Python with lzma, and this worker's has none. Build it with liblzma, as "
+            "those of the other workers."
+        ) from None
     return json.loads(lzma.LZMADecompressor().decompress(packed, _MOST))
 
 

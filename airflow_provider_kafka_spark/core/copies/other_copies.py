@@ -52,55 +52,79 @@ class OtherCopy:
 
 
 def other_copies(events: Iterable[Any], plan: ReplayPlan, transform: Transform, own: TaskRun) -> list[OtherCopy]:
-    """The entries of tasks of other DAG runs that have copied offsets of a plan to where it copies them.
+    """The entries of other tasks, in other DAG runs, that have copied offsets of a plan to where it copies them.
 
-    What is not said counts as not copied: an id that brokers do not return, an entry of another version, of a run with
-    a filter, or of records of another form.
+    Runs of one task copy what their parameters say, be it one more time. What is not said counts as not copied: an id
+    that brokers do not return, an entry of another version, of a run with a filter, or of records of another form.
 
     :param events: asset events of the ledger.
     :param own: the task that has the plan.
     """
     if not plan.source_cluster_id or not plan.target_cluster_id or transform.reject_when is not None:
         return []
-    routes = plan.target.routes(r.topic for r in plan.ranges)
-    found = []
+    routes, form, planned = plan.target.routes(r.topic for r in plan.ranges), form_of(transform), plan.ranges.by_topic()
+    found = list[OtherCopy]()
     for event in events:
         by = TaskRun(event.source_dag_id or "", event.source_run_id or "", event.source_task_id or "")
-        if not by.task_id or (by.dag_id, by.run_id) == (own.dag_id, own.run_id):
+        if (
+            not by.task_id
+            or (by.dag_id, by.run_id) == (own.dag_id, own.run_id)
+            or (by.dag_id, by.task_id)
+            == (
+                own.dag_id,
+                own.task_id,
+            )
+        ):
             continue
         for entry in entries_in(event.extra):
             delivery = Delivery.parse(entry, by)
-            if delivery is not None and isinstance(entry, Mapping) and entry.get(FORM) == form_of(transform):
-                found += [copy for topic in routes for copy in _copy(delivery, entry, plan, topic, routes[topic])]
+            if delivery is None or not isinstance(entry, Mapping) or entry.get(FORM) != form:
+                continue
+            copied = delivery.ranges.by_topic()
+            both = {t: both for t in planned.keys() & copied.keys() if (both := planned[t].intersect(copied[t]))}
+            if both:
+                found += _copies(delivery, entry, plan, routes, both)
     return found
 
 
-def _copy(
-    delivery: Delivery, entry: Mapping[str, Any], plan: ReplayPlan, target: str, sources: Iterable[str]
+def _copies(
+    delivery: Delivery,
+    entry: Mapping[str, Any],
+    plan: ReplayPlan,
+    routes: Mapping[str, Iterable[str]],
+    both: Mapping[str, OffsetRanges],
 ) -> Iterator[OtherCopy]:
-    """What an entry says of the source topics of one target."""
+    """What an entry says of each target.
+
+    :param routes: the source topics of each target.
+    :param both: what plan and entry have, by source topic.
+    """
     same_clusters = (plan.source_cluster_id, plan.target_cluster_id) == (
         delivery.source_cluster_id,
         delivery.target_cluster_id,
     )
-    now, then = (standard_id(ids.get(target, "")) for ids in (plan.target_ids, delivery.target_ids))
-    if delivery.filtered or not same_clusters or not now or then != now:
+    if delivery.filtered or not same_clusters:
         return
-    topics = {
-        topic
-        for topic in sources
-        if plan.topic_ids.get(topic)
-        and delivery.topic_ids.get(topic) == plan.topic_ids[topic]
-        and delivery.topic_map.get(topic, target) == target
-    }
-    ranges = plan.ranges.intersect(r for r in delivery.ranges if r.topic in topics)
     try:
         written = OffsetRanges.parse(rows_in(entry.get("target_ranges", []), MAX_RANGES), merge_overlaps=True)
     except KafkaSparkError:
         return
-    written = OffsetRanges(r for r in written.without_empty() if r.topic == target)
-    if ranges and written:
-        yield OtherCopy(delivery.by, delivery.run_id, ranges, written)
+    by_target = written.without_empty().by_topic()
+    for target in routes.keys() & by_target.keys():
+        now, then = (standard_id(ids.get(target, "")) for ids in (plan.target_ids, delivery.target_ids))
+        topics = [topic for topic in routes[target] if topic in both and _is_same(topic, target, delivery, plan)]
+        if now and then == now and topics:
+            yield OtherCopy(
+                delivery.by, delivery.run_id, OffsetRanges(r for t in topics for r in both[t]), by_target[target]
+            )
+
+
+def _is_same(topic: str, target: str, delivery: Delivery, plan: ReplayPlan) -> bool:
+    topic_id = plan.topic_ids.get(topic)
+    return bool(topic_id) and (delivery.topic_ids.get(topic), delivery.topic_map.get(topic, target)) == (
+        topic_id,
+        target,
+    )
 
 
 def ranges_of_offsets(found: Mapping[TopicPartition, Iterable[int]]) -> OffsetRanges:

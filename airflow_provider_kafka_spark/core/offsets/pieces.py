@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -138,10 +138,23 @@ def bundled(pieces: Sequence[Piece], cores: int) -> tuple[tuple[Piece, ...], ...
     if len(small) <= most:
         return tuple((piece,) for piece in pieces)
     bounds = [i * len(small) // most for i in range(most + 1)]
-    bundles = {small[start].name: tuple(small[start:end]) for start, end in pairwise(bounds)}
+    bundles = {bundle[0].name: bundle for start, end in pairwise(bounds) for bundle in _at_most(small[start:end])}
     large = {piece.name: (piece,) for piece in pieces if piece.offsets > SMALL_PIECE_OFFSETS}
     first = large | bundles
     return tuple(first[piece.name] for piece in pieces if piece.name in first)
+
+
+def _at_most(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
+    """Bundles of at most so many offsets that an attempt may have to read again."""
+    bundle, offsets = list[Piece](), 0
+    for piece in pieces:
+        if bundle and offsets + piece.offsets > MAX_BUNDLE_OFFSETS:
+            yield tuple(bundle)
+            bundle, offsets = [], 0
+        bundle.append(piece)
+        offsets += piece.offsets
+    if bundle:
+        yield tuple(bundle)
 
 
 def _begins_in(r: OffsetRange, span: OffsetRange) -> bool:

@@ -121,7 +121,8 @@ def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
         return None if value is None and NoneType in inner else _decode(inner[0], value, name, minimum)
     if get_origin(kind) is tuple:
         return tuple(_decode(inner[0], item, f"{name}[{i}]") for i, item in enumerate(_checked(list, value, name)))
-    if inner[1] is int and isinstance(value, dict) and type(value.get("compact")) is int:
+    is_of_offsets = inner[0] in (int, TopicPartition) and inner[1] is int
+    if is_of_offsets and isinstance(value, dict) and type(value.get("compact")) is int:
         # No topic has a number for its partitions.
         rows = _made(name, rows_in, value)
         places = ((row["topic"], row["partition"], row["until_offset"]) for row in rows)

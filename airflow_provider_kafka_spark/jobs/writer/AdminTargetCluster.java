@@ -123,6 +123,28 @@ final class AdminTargetCluster implements TargetCluster {
 
     @Override
     public Map<String, String> targetIds() {
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+        Map<String, String> found = targetIdsOnce(deadline);
+        while (found == null) {
+            Sink.pause(PAUSE_MS);
+            found = targetIdsOnce(deadline);
+        }
+        return found;
+    }
+
+    /** Null if they have to be asked for again. */
+    private Map<String, String> targetIdsOnce(long deadline) {
+        try {
+            return describedIds();
+        } catch (org.apache.kafka.common.errors.TimeoutException error) {
+            if (System.nanoTime() > deadline) {
+                throw error;
+            }
+            return null;
+        }
+    }
+
+    private Map<String, String> describedIds() {
         HashMap<String, String> ids = new HashMap<String, String>();
         Map<String, KafkaFuture<TopicDescription>> described =
             admin.describeTopics(settings.targetIds.keySet()).topicNameValues();

@@ -120,8 +120,16 @@ final class TargetBatch {
         );
     }
 
+    /** A record that is larger than the limit is a batch of its own. */
+    boolean isFull() {
+        return bytes.position() >= limit;
+    }
+
     void clear() {
         count = 0;
+        if (bytes.capacity() > 2L * Math.max(limit, FIRST_SIZE)) {
+            bytes = ByteBuffer.allocate(FIRST_SIZE);
+        }
         bytes.clear();
         bytes.position(DefaultRecordBatch.RECORD_BATCH_OVERHEAD);
         maxTimestamp = RecordBatch.NO_TIMESTAMP;

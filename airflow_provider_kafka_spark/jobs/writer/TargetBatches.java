@@ -66,6 +66,9 @@ final class TargetBatches {
         if (settings.schemaIds != null) {
             settings.schemaIds.rewrite(record, batch.array(), batch.lastContentAt());
         }
+        if (batch.isFull()) {
+            send(batch.partition);
+        }
     }
 
     void sendAll() {

@@ -107,7 +107,8 @@ final class TaskWriter {
 
     /** The failure of the record that is being written, or of the next one that is to be read. */
     WriteFailure outOfMemory(OutOfMemoryError error) {
-        if (cursor.topic == null || cursor.offset < reached) {
+        boolean isOfPiece = cursor.topic != null && piece.holds(cursor.topic, cursor.partition, cursor.offset);
+        if (!isOfPiece || cursor.offset < reached) {
             long next = piece.nextWanted(reached);
             return WriteFailure.ofMemory(RecordCursor.nameOf(piece.topic, piece.partition, next), 0, error);
         }

@@ -46,7 +46,9 @@ def _event(by: dict[str, Any], **changes: Any) -> Any:
         ({}, {}, ["orders:0:50:100"]),
         # Mapped tasks of one DAG run, and tasks after one another, are as their author wants them.
         ({"source_dag_id": "own", "source_run_id": "own"}, {}, []),
-        ({"source_dag_id": "own"}, {}, ["orders:0:50:100"]),
+        # So are runs of one task, such as a full copy each hour that begins late.
+        ({"source_dag_id": "own"}, {}, []),
+        ({"source_dag_id": "own", "source_task_id": "another"}, {}, ["orders:0:50:100"]),
         ({"source_task_id": None}, {}, []),
         ({}, {"from_rest_api": True}, []),
         ({}, {"filtered": True}, []),
