@@ -146,7 +146,9 @@ def describe(
     """
     if not wants_batches(reader, transform):
         asked = sql_of(transform) or (('reader="source"',) if reader == SOURCE else ('provenance="headers"',))
-        return f"Reads record by record with Spark's Kafka source, because of {', '.join(asked)}."
+        # Only the driver knows of how many cores.
+        small = " Many small partitions are copied as bytes." if reader is None and not sql_of(transform) else ""
+        return f"Reads record by record with Spark's Kafka source, because of {', '.join(asked)}.{small}"
     if others := clients_in_the_way(*options, fail_on_data_loss=fail_on_data_loss):
         return f"Reads record by record with Spark's Kafka source, because of {', '.join(others)}."
     if reasons := rewritten_because(transform, options[1], sorted(configs), configs):

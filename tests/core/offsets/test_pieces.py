@@ -57,7 +57,9 @@ def test_a_stream_goes_on_under_one_name() -> None:
         pytest.param([5] * 2_000, [250] * 8, id="many-and-small"),
         pytest.param([5] * 10 + [10**6] + [5] * 10, [2, 3, 2, 3, 1, 2, 3, 2, 3], id="one-is-large"),
         pytest.param([SMALL_PIECE_OFFSETS] * 40, [4] * 10, id="as-many-as-a-task-may-read-again"),
-        pytest.param([1] * 90 + [SMALL_PIECE_OFFSETS] * 10, [12, 13, 12, 13, 12, 13, 12, 6, 4, 3], id="some-are-smaller"),
+        pytest.param(
+            [1] * 90 + [SMALL_PIECE_OFFSETS] * 10, [12, 13, 12, 13, 12, 13, 12, 6, 4, 3], id="some-are-smaller"
+        ),
     ],
 )
 def test_many_small_pieces_share_a_task(sizes: list[int], expected: list[int]) -> None:
