@@ -22,12 +22,16 @@ SETTLING_SECONDS = 1.0
 
 
 def read(name: str) -> str | None:
-    """The text of a variable, or None if there is none. Only an absent one costs a second request.
+    """The text of a variable, or None if there is none. Only one that is not given at once costs more requests.
 
     :raises AirflowApiError: if Airflow has the variable and did not give it, or cannot say whether it has.
     """
     text: str | None = Variable.get(name, default=None)
-    if text is None and name in names(name):
+    if text is not None or name not in names(name):
+        return text
+    # Another task may have made it since the first request.
+    text = Variable.get(name, default=None)
+    if text is None:
         raise AirflowApiError(
             f"Airflow's API must give the variable {name}, which it lists; it did not. A retry asks again. If the "
             "variable is there without a value, delete it under Admin > Variables."
