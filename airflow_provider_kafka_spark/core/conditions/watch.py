@@ -50,7 +50,8 @@ class WatchState:
     :param offsets: end of the announced records, or the start of the watch.
     :param topic_ids: of the topics at that time.
     :param selection: what was watched.
-    :param epochs: of the leaders of the partitions when these offsets were last found in the log, as far as known.
+    :param epochs: of the leaders of the partitions when these offsets were last found in the log, as far as known; it
+        stays while a partition is away.
     """
 
     number: int
@@ -147,12 +148,14 @@ class Watch:
                 "asset need two names.)"
             )
         offsets = {p: offset for p, offset in before.offsets.items() if p.topic not in topics}
+        epochs = {p: epoch for p, epoch in before.epochs.items() if p.topic not in topics}
         for topic in sorted(topics):
-            starts, note = self._starts_of(topic, before, snapshot, is_same_watch)
+            starts, note, kept = self._starts_of(topic, before, snapshot, is_same_watch)
             offsets |= starts
             notes += note
+            epochs |= kept
         # The log of the leader of now has these offsets too.
-        epochs = {p: epoch for p, epoch in before.epochs.items() if p.topic not in topics} | snapshot.epochs(topics)
+        epochs |= snapshot.epochs(topics)
         after = WatchState(before.number, offsets, {**before.topic_ids, **ids}, selection, epochs=epochs)
         if not topics:
             return after, tuple(notes)
@@ -165,11 +168,15 @@ class Watch:
         warnings = [*notes, *result.warnings]
         ends = offsets_in(result.xcoms["offsets"])
         pending = PendingEvent(before.number + 1, tuple(map(OffsetRange.parse, result.value)), tuple(warnings), ends)
-        return replace(after, pending=pending), tuple(warnings)
+        # An epoch of before is not that of records that came since.
+        asked = snapshot.epochs(topics).keys()
+        epochs = {p: at for p, at in epochs.items() if p in asked or ends.get(p, offsets[p]) == offsets[p]}
+        return replace(after, pending=pending, epochs=epochs), tuple(warnings)
 
     def _starts_of(
         self, topic: str, before: WatchState, snapshot: BrokerSnapshot, is_same_watch: bool
-    ) -> tuple[dict[TopicPartition, int], list[str]]:
+    ) -> tuple[dict[TopicPartition, int], list[str], dict[TopicPartition, int]]:
+        """Where a topic's partitions stand now, what to say of it, and the epochs of before that still hold."""
         partitions = snapshot.partitions([topic])
         known = {p: offset for p, offset in before.offsets.items() if p.topic == topic}
         beginning = {p: state.log_start for p, state in partitions.items()}
@@ -178,21 +185,22 @@ class Watch:
             is_known = old is not None and new is not None
             beyond = [p for p, offset in known.items() if p not in partitions or offset > partitions[p].high_watermark]
             if (old != new) if is_known else beyond:
-                return beginning, [f"The topic {topic!r} was deleted and recreated; it counts from its beginning."]
+                return beginning, [f"The topic {topic!r} was deleted and recreated; it counts from its beginning."], {}
             there = [p for p in known if p in partitions]
             cuts = {p: cut for p in there if (cut := snapshot.cut_of(p, before.position, is_same=is_known)) is not None}
             # A partition that is missing stays: a broker that was away may not know it yet.
-            return {**beginning, **known, **cuts}, [
+            notes = [
                 f"The log of {p} was cut from {known[p]} to {end}, as by an unclean leader election. The records that "
                 "have taken these offsets are announced, with offsets that were announced before."
                 for p, end in sorted(cuts.items())
             ]
+            return {**beginning, **known, **cuts}, notes, {p: e for p, e in before.epochs.items() if p in known}
         if is_same_watch:
-            return beginning, []
+            return beginning, [], {}
         if self.from_latest:
-            return {p: self.condition.scope.rules.end_of(state) for p, state in partitions.items()}, []
+            return {p: self.condition.scope.rules.end_of(state) for p, state in partitions.items()}, [], {}
         condition = replace(self.condition, since=_of_topic(self.condition.since, topic))
-        return condition.starts(snapshot, partitions)[0], []
+        return condition.starts(snapshot, partitions)[0], [], {}
 
     def _from_offsets(self, offsets: Mapping[TopicPartition, int]) -> NewRecords:
         known = {p: AtOffset(offset) for p, offset in offsets.items()}

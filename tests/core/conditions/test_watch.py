@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.conditions.watch import Watch, WatchState, announced_ranges
 from airflow_provider_kafka_spark.core.errors import BoundError, ProtocolError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
 from tests.core.conditions.snapshots import NOW, snapshot, state
 
 
@@ -164,6 +165,29 @@ def test_a_log_that_was_cut_and_filled_again() -> None:
     assert ranges(after.event()) == ["orders:0:15:25"]
     assert "cut from 20 to 15" in (after.event() or {})["warnings"][0]
     assert watch().query(after.acknowledged(), NOW).reached == {Reached(TopicPartition("orders", 0), 25, 6)}
+
+
+@pytest.mark.parametrize(
+    ("held", "ids", "expected"),
+    [
+        ({"orders": []}, {"orders": "one"}, [(20, 4)]),
+        ({}, {}, [(20, 4)]),
+        ({"orders": [state(0, 20)]}, {"orders": "one"}, [(20, 4)]),
+        # These records may be of a later leader.
+        ({"orders": [state(0, 25)]}, {"orders": "one"}, []),
+        ({"orders": [state(0, 0)]}, {"orders": "two"}, []),
+    ],
+    ids=["partition-away", "topic-away", "epoch-away", "more-records", "recreated"],
+)
+def test_an_epoch_that_nobody_says_for_a_while_is_kept_with_its_offset(
+    held: dict[str, list[PartitionState]], ids: dict[str, str], expected: list[tuple[int, int]]
+) -> None:
+    """A log that is cut meanwhile is known by it; no other records are measured by it."""
+    first = evaluate(watch(), None, snapshot({"orders": [state(0, 20, epoch=4)]}, ids={"orders": "one"}))
+
+    after = evaluate(watch(), first, snapshot(held, ids=ids)).acknowledged()
+
+    assert [(r.offset, r.epoch) for r in watch().query(after, NOW).reached] == expected
 
 
 def test_a_topic_that_is_away_for_a_while_keeps_its_place() -> None:
