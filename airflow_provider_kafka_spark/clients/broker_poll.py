@@ -110,12 +110,25 @@ def _cuts(
         # A client looks at one offset of a partition at a time.
         now = {r.partition: r for r in asked}
         ends = LogEnds({p: r.offset for p, r in now.items()}, {p: r.epoch for p, r in now.items()})
-        try:
-            found |= {now[p]: end for p, end in find_cuts(client, ends).items()}
-        except BrokerAuthorizationError as error:
-            log.info("It is not known whether logs were cut: %s", error)
-            break
+        found |= {now[p]: end for p, end in _readable_cuts(client, ends).items()}
         asked = [r for r in asked if now[r.partition] != r]
+    return found
+
+
+def _readable_cuts(client: KafkaClient, ends: LogEnds) -> dict[TopicPartition, int]:
+    """As ``find_cuts``, without topics that the login may not read: halves are asked again until these are alone."""
+    try:
+        return find_cuts(client, ends)
+    except BrokerAuthorizationError as error:
+        topics = sorted({p.topic for p in ends.offsets})
+        if len(topics) == 1:
+            log.info("It is not known whether logs of %s were cut: %s", topics[0], error)
+            return {}
+    found: dict[TopicPartition, int] = {}
+    middle = len(topics) // 2
+    for half in (set(topics[:middle]), set(topics[middle:])):
+        offsets = {p: offset for p, offset in ends.offsets.items() if p.topic in half}
+        found |= _readable_cuts(client, LogEnds(offsets, {p: ends.epochs[p] for p in offsets}))
     return found
 
 
