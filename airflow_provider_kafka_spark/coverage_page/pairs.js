@@ -32,6 +32,9 @@ function moment({ at }) {
 
 const key = (...parts) => JSON.stringify(parts);
 
+/** The task of an entry or of a waiting task, over all runs. */
+const taskKey = ({ dagId, taskId }) => key(dagId, taskId);
+
 /** Facts that are of many pairs: names of clusters, ids of topics, and looks at logs. */
 class Ledger {
   constructor(entries) {
@@ -203,6 +206,7 @@ function finishPair(pair) {
     .filter(({ segments }) => segments.length > 0);
   const entries = [...pair.intervals.values()].flat().map(({ entry }) => entry);
   pair.dagIds = new Set(entries.map(({ dagId }) => dagId));
+  pair.tasks = new Set(entries.map(taskKey));
   pair.scheduledDag = entries.find(({ dagRunId }) => dueTime(dagRunId) !== null)?.dagId;
   pair.runs = new Set(entries.map(({ kafkaRun }) => kafkaRun));
   pair.lastAt = entries.reduce((last, entry) => Math.max(last, moment(entry)), 0);
@@ -328,24 +332,24 @@ export function dueTime(dagRunId) {
 }
 
 /**
- * What is missing or unseen where runs of the same DAG have not begun is waiting: they were due between the runs that
+ * What is missing or unseen where runs of the same task have not begun is waiting: they were due between those that
  * copied what lies before it and after it, or after the last one.
  *
  * waiting: tasks {dagId, dagRunId, taskId, state} that have copied nothing yet, and have no plan.
  */
 export function markWaiting(pair, waiting) {
-  const ofPair = waiting.filter(({ dagId }) => pair.dagIds.has(dagId));
+  const ofPair = waiting.filter((task) => pair.tasks.has(taskKey(task)));
   pair.waiting = ofPair;
-  const byDag = Map.groupBy(ofPair.filter(({ dagRunId }) => dueTime(dagRunId) !== null), ({ dagId }) => dagId);
-  for (const [dagId, tasks] of byDag) {
-    for (const { segments } of pair.lanes) markLane(segments, dagId, tasks);
+  const byTask = Map.groupBy(ofPair.filter(({ dagRunId }) => dueTime(dagRunId) !== null), taskKey);
+  for (const [task, runs] of byTask) {
+    for (const { segments } of pair.lanes) markLane(segments, task, runs);
   }
-  if (byDag.size > 0) countStates(pair);
+  if (byTask.size > 0) countStates(pair);
 }
 
-function markLane(segments, dagId, tasks) {
+function markLane(segments, task, runs) {
   const timesOf = ({ entries }) =>
-    entries.filter((entry) => entry.dagId === dagId).map(({ dagRunId }) => dueTime(dagRunId)).filter((time) => time !== null);
+    entries.filter((entry) => taskKey(entry) === task).map(({ dagRunId }) => dueTime(dagRunId)).filter((time) => time !== null);
   const after = new Array(segments.length).fill(Infinity);
   for (let i = segments.length - 2; i >= 0; i -= 1) {
     const times = timesOf(segments[i + 1]);
@@ -357,7 +361,7 @@ function markLane(segments, dagId, tasks) {
     if (times.length > 0) before = Math.max(...times);
     const isKnown = before > -Infinity || after[i] < Infinity;
     if (!["missing", "unseen"].includes(segment.state) || !isKnown) return;
-    const between = tasks.filter(({ dagRunId }) => dueTime(dagRunId) > before && dueTime(dagRunId) < after[i]);
+    const between = runs.filter(({ dagRunId }) => dueTime(dagRunId) > before && dueTime(dagRunId) < after[i]);
     if (between.length > 0) {
       Object.assign(segment, { state: "waiting", entries: [], total: 0, tasks: between });
     }

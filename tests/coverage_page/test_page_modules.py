@@ -43,7 +43,8 @@ const waiting = [];
 for (const { store, ...task } of a.tasks) {
   const rows = Object.entries(store).map(([key, value]) => ({ key, value, updated_at: task.updated_at }));
   const isActive = m.ACTIVE_STATES.includes(task.state ?? "no_status");
-  if (!found.addTask(task, rows) && isActive) waiting.push({ dagId: task.dag_id, dagRunId: task.dag_run_id });
+  const where = { dagId: task.dag_id, dagRunId: task.dag_run_id, taskId: task.task_id };
+  if (!found.addTask(task, rows) && isActive) waiting.push(where);
 }
 const { pairs, outdated } = m.buildPairs(found.all, found.claims);
 for (const pair of pairs) m.markWaiting(pair, waiting);

@@ -52,6 +52,11 @@ class TaskRun:
     task_id: str = ""
     map_index: int = -1
 
+    @property
+    def task(self) -> tuple[str, str]:
+        """The task, over all runs: its DAG's id and its own."""
+        return self.dag_id, self.task_id
+
     def __str__(self) -> str:
         mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""
         return f"{self.dag_id} / {self.run_id} / {self.task_id}{mapped}"

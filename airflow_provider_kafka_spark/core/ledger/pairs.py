@@ -35,7 +35,7 @@ class Pair:
     :param deliveries: what each entry says of this pair alone, in the order of their time.
     :param source_log: what the source's topic had at the last look; None if no entry says it.
     :param target_log: likewise of the target's topic.
-    :param waiting: tasks of its DAGs that have not begun.
+    :param waiting: runs of its tasks that have not begun.
     :param lags: of groups of its source's or its target's topic, and when a run last looked.
     """
 
@@ -92,8 +92,8 @@ def pairs_of(
     outdated = sum(ledger.add(delivery, topic) for delivery in ledger.entries)
     tasks = list(waiting)
     for pair in ledger.pairs.values() if tasks else ():
-        dags = {delivery.by.dag_id for delivery in pair.deliveries}
-        pair.waiting = [task for task in tasks if task.by.dag_id in dags]
+        own = {delivery.by.task for delivery in pair.deliveries}
+        pair.waiting = [task for task in tasks if task.by.task in own]
     return sorted(ledger.pairs.values(), key=str), outdated
 
 

@@ -46,27 +46,27 @@ def due_time(dag_run_id: str) -> float | None:
 
 
 def with_waiting(stretches: Sequence[Stretch], waiting: Iterable[WaitingTask]) -> list[Stretch]:
-    """The stretches, where those that are missing or unseen wait for runs of the same DAG: they were due between the
-    runs that copied what lies before it and after it, or after the last one.
+    """The stretches, where those that are missing or unseen wait for runs of the same task: they were due between
+    those that copied what lies before it and after it, or after the last one.
 
     :param stretches: of one pair, sorted.
-    :param waiting: tasks of its DAGs.
+    :param waiting: runs of its tasks.
     """
-    due: dict[str, list[float]] = defaultdict(list)
-    for task in waiting:
-        if (time := due_time(task.by.run_id)) is not None:
-            due[task.by.dag_id].append(time)
+    due: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for each in waiting:
+        if (time := due_time(each.by.run_id)) is not None:
+            due[each.by.task].append(time)
     lanes: dict[tuple[str, int], list[Stretch]] = defaultdict(list)
     for stretch in stretches:
         lanes[stretch.offsets.topic, stretch.offsets.partition].append(stretch)
-    for dag_id, times in due.items():
-        lanes = {place: list(_marked(lane, dag_id, times)) for place, lane in lanes.items()}
+    for task, times in due.items():
+        lanes = {place: list(_marked(lane, task, times)) for place, lane in lanes.items()}
     return [stretch for lane in lanes.values() for stretch in lane]
 
 
-def _marked(lane: Sequence[Stretch], dag_id: str, due: Sequence[float]) -> Iterator[Stretch]:
-    """:param due: when the runs of one DAG that wait were due."""
-    times = [[t for d in s.by if d.by.dag_id == dag_id and (t := due_time(d.by.run_id)) is not None] for s in lane]
+def _marked(lane: Sequence[Stretch], task: tuple[str, str], due: Sequence[float]) -> Iterator[Stretch]:
+    """:param due: when the runs of the task that wait were due."""
+    times = [[t for d in s.by if d.by.task == task and (t := due_time(d.by.run_id)) is not None] for s in lane]
     after = [math.inf] * len(lane)
     for i in range(len(lane) - 2, -1, -1):
         after[i] = min(times[i + 1], default=after[i + 1])
