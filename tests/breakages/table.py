@@ -437,8 +437,8 @@ plan-makes-an-event: plan_only=True makes no asset event.
   tests/operators/test_kafka_to_kafka.py::test_plan_only_starts_nothing
 retry-plans-anew: A retry carries out the plan of the first try, although `latest` has moved on.
   operators/bounded_copy.py
-  - if not lost and earlier.target_cluster_id == target.cluster_id:
-  + if lost and earlier.target_cluster_id == target.cluster_id:
+  - if not lost and not gone and earlier.target_cluster_id == target.cluster_id:
+  + if lost and not gone and earlier.target_cluster_id == target.cluster_id:
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
 group-moved-on-another-topic: Offsets of a group are not committed for a target that was recreated while it was read.
   operators/consumer_group.py
