@@ -123,7 +123,8 @@ def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Ma
         else:
             # Without a shuffle and without preferred places, a coalesced partition holds its parents in their order.
             parts += [rdd_of(task).coalesce(1, False) for task in group]
-    first, *others = parts
+    # A stream's first run may have none.
+    first, *others = parts or [rdd_of(())]
     if not others:
         return first
     array = spark.sparkContext._gateway.new_array(jvm.org.apache.spark.api.java.JavaRDD, len(others) + 1)  # type: ignore[union-attr]
