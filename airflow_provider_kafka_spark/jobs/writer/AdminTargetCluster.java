@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsResult;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
@@ -123,31 +124,11 @@ final class AdminTargetCluster implements TargetCluster {
 
     @Override
     public Map<String, String> targetIds() {
-        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
-        Map<String, String> found = targetIdsOnce(deadline);
-        while (found == null) {
-            Sink.pause(PAUSE_MS);
-            found = targetIdsOnce(deadline);
-        }
-        return found;
-    }
-
-    /** Null if they have to be asked for again. */
-    private Map<String, String> targetIdsOnce(long deadline) {
-        try {
-            return describedIds();
-        } catch (org.apache.kafka.common.errors.TimeoutException error) {
-            if (System.nanoTime() > deadline) {
-                throw error;
-            }
-            return null;
-        }
-    }
-
-    private Map<String, String> describedIds() {
+        // Any broker answers it, so it may take all of the time.
+        DescribeTopicsOptions whole = new DescribeTopicsOptions().timeoutMs(Integer.valueOf((int) timeoutMs));
         HashMap<String, String> ids = new HashMap<String, String>();
         Map<String, KafkaFuture<TopicDescription>> described =
-            admin.describeTopics(settings.targetIds.keySet()).topicNameValues();
+            admin.describeTopics(settings.targetIds.keySet(), whole).topicNameValues();
         for (Map.Entry<String, KafkaFuture<TopicDescription>> entry : described.entrySet()) {
             try {
                 TopicDescription topic = (TopicDescription) get((KafkaFuture) entry.getValue());
