@@ -89,6 +89,17 @@ class WriterJob:
     def transactional_id(self) -> str:
         return f"{self.settings.id_prefix}{self.pieces[0].name}"
 
+    @property
+    def batch_consumer(self) -> dict[str, str]:
+        """Settings of a consumer of batches."""
+        return {
+            "bootstrap.servers": self.source_broker.bootstrap_servers,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "none",
+            "enable.auto.commit": "false",
+            "fetch.max.wait.ms": "50",
+        }
+
     def claim(self, number: int = 1, driver: str = "mine") -> None:
         """Commit the mark of a submission."""
         self._commit(f"{self.prefix}owner", 0, json.dumps({"number": number, "token": driver}))

@@ -53,20 +53,13 @@ def new_job(spark: SparkSession, kafka_broker: KafkaBroker, delivery: str) -> Ne
 
     def make(source: str, target: str, until: int, **batches: int) -> WriterJob:
         job = WriterJob(spark, kafka_broker, kafka_broker, source, target, until)
-        consumer = {
-            "bootstrap.servers": kafka_broker.bootstrap_servers,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "none",
-            "enable.auto.commit": "false",
-            "fetch.max.wait.ms": "50",
-        }
         job.change(
             provenance_header=None,
             preserve_partition=True,
             preserve_timestamps=True,
             segments=True,
             batches=Batches(
-                consumer,
+                job.batch_consumer,
                 **{
                     "passes_on": True,
                     "max_bytes": 1_000_000,

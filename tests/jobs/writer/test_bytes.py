@@ -58,14 +58,7 @@ def new_job(spark: SparkSession, kafka_broker: KafkaBroker) -> NewJob:
 
     def make(source: str, target: str, until: int, as_bytes: bool) -> WriterJob:
         job = WriterJob(spark, kafka_broker, kafka_broker, source, target, until)
-        consumer = {
-            "bootstrap.servers": kafka_broker.bootstrap_servers,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "none",
-            "enable.auto.commit": "false",
-            "fetch.max.wait.ms": "50",
-        }
-        batches = Batches(consumer, False, 1_000_000, 1_000, 0, 2_000_000) if as_bytes else None
+        batches = Batches(job.batch_consumer, False, 1_000_000, 1_000, 0, 2_000_000) if as_bytes else None
         producer = {**job.settings.producer, "compression.type": "lz4", "max.request.size": "2000000"}
         job.change(preserve_timestamps=True, commit_records=250, batches=batches, producer=producer)
         job.claim()
