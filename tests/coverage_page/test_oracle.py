@@ -31,6 +31,7 @@ from tests.coverage_page.page_modules import Engine, page_modules
 from tests.coverage_page.test_page_modules import _BODY
 from tests.draws import SEED, draws
 from tests.operators.conftest import in_process_spark as in_process_spark
+from tests.operators.conftest import variables as variables
 from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream
 from tests.operators.copy_task import new_task as new_task
 from tests.required_tools import needs_chromium
