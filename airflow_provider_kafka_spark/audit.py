@@ -134,7 +134,7 @@ def _audit(options: argparse.Namespace) -> dict[str, Any]:
                 folder=deployment.login_folder,
             )
             request = audit_request(plan, logins, {}, progress_seconds=5.0)
-            report = spark.run(request, "audit", _write_event, logins)
+            report = spark.run(request, _write_event, logins)
             return proved_result(report, plan, source, sink)
 
 

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 
 REPLAY, BATCH, AVAILABLE_NOW, AUDIT, SPARK_SUBMIT = "replay", "batch", "available-now", "audit", "spark-submit"
@@ -54,16 +54,16 @@ def run_in_child(operator: str, arguments: Mapping[str, Any], folder: Path) -> t
     return seconds, returned
 
 
-def request_of(operator: str, arguments: Mapping[str, Any]) -> JobRequest:
+def request_of(operator: str, arguments: Mapping[str, Any]) -> CopyJob:
     """The request that an operator would submit, with its defaults, without submitting it.
 
     :param operator: one of the names above.
     """
     from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 
-    captured: list[JobRequest] = []
+    captured: list[CopyJob] = []
 
-    def run(_hook: object, request: JobRequest, *_: object) -> None:
+    def run(_hook: object, request: CopyJob, *_: object) -> None:
         # Nothing of the job may write between the lines of a measurement.
         captured.append(replace(request, progress_seconds=3600.0))
         raise _CapturedError

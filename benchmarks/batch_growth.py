@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.spark.tuning import source_defaults
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks.bulk import PARTITIONS, Copies, copy_ours, request_of
 from benchmarks.orders import cut_orders
@@ -198,12 +198,12 @@ class _Growth:
         finally:
             self._broker.delete_topic(_SOURCE)
 
-    def _request(self) -> JobRequest:
+    def _request(self) -> CopyJob:
         """With the fetches of long ranges, although some sources have few offsets."""
         request = request_of(self._broker, _SOURCE, **UNCHANGED)
         return replace(request, source_options={**request.source_options, **source_defaults((), read_committed=True)})
 
-    def _variant(self, copies: Copies, way: Way, request: JobRequest, passed: list[int]) -> Variant:
+    def _variant(self, copies: Copies, way: Way, request: CopyJob, passed: list[int]) -> Variant:
         def copy(target: str) -> None:
             passed.append(way.copy(self._spark, request, target, copies.records).batches_passed)
 

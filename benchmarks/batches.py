@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from benchmarks.batch_growth import measure_growth, measure_small
 from benchmarks.bulk import (
     KCAT,
@@ -116,7 +116,7 @@ class _Client:
 def _variants(copies: Copies, client: _Client, tools: ExitStack | None) -> list[Variant]:
     broker, spark, records = copies.broker, client.spark, copies.records
 
-    def ours(name: str, copy: Callable[[JobRequest, str], object], **options: Any) -> Variant:
+    def ours(name: str, copy: Callable[[CopyJob, str], object], **options: Any) -> Variant:
         request = request_of(broker, **options)
         return copies.variant(name, client.timed(name, lambda target: copy(request, target)))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, confluent_loop, handwritten_job, java_loop, kcat
 from benchmarks.environment import connect_to
@@ -83,7 +83,7 @@ def _variants(copies: Copies, spark: SparkSession, stack: ExitStack) -> list[Var
     # The same settings of Spark itself as the operator's, so that only the jobs differ.
     conf = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 
-    def ours(request: JobRequest) -> Callable[[str], None]:
+    def ours(request: CopyJob) -> Callable[[str], None]:
         def copy(target: str) -> None:
             copy_ours(spark, request, target, copies.records)
 
@@ -126,7 +126,7 @@ def _variants(copies: Copies, spark: SparkSession, stack: ExitStack) -> list[Var
     ]
 
 
-def request_of(broker: KafkaBroker, source: str = SOURCE, **options: Any) -> JobRequest:
+def request_of(broker: KafkaBroker, source: str = SOURCE, **options: Any) -> CopyJob:
     """What the operator would submit to copy ``source``.
 
     :param options: of the operator, instead of its defaults.
@@ -142,7 +142,7 @@ def _limit(broker: KafkaBroker, spark: SparkSession) -> Callable[[str], None]:
     return lambda target: java_loop.copy(loop, spark, request, SOURCE, target, ends)
 
 
-def copy_ours(spark: SparkSession, request: JobRequest, target: str, records: int) -> JobReport:
+def copy_ours(spark: SparkSession, request: CopyJob, target: str, records: int) -> JobReport:
     """Copy by our job.
 
     :raises WrongCopyError: if its report does not count ``records`` records.

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
-from airflow_provider_kafka_spark.core.copies.plan import Target
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook

@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target, make_plan
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, make_plan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.copies.verification import check_delivery, result_of_plan, result_of_run
 from airflow_provider_kafka_spark.core.ledger.coverage import coverage, plan_picture, uncovered
 from airflow_provider_kafka_spark.core.ledger.entry import Delivery, EntryState

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.jobs.janino import compile_java, java_sources
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ def compiled(spark: SparkSession) -> Any:
     return constructor.newInstance(spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 0))  # type: ignore[union-attr]
 
 
-def copy(
-    loop: Any, spark: SparkSession, request: JobRequest, source: str, target: str, ends: Mapping[int, int]
-) -> None:
+def copy(loop: Any, spark: SparkSession, request: CopyJob, source: str, target: str, ends: Mapping[int, int]) -> None:
     """Copy a topic with the settings of a request of ours.
 
     :param loop: from :func:`compiled`.

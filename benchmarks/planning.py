@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from airflow_provider_kafka_spark.core.copies.plan import Target, make_plan
+from airflow_provider_kafka_spark.core.copies.plan import make_plan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.topics.bounds import AtTimestamp, Bound, parse_bound
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, resolve_window, timestamps_in

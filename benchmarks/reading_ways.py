@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport
 from benchmarks.bulk import copy_ours
 from benchmarks.topics import WrongCopyError
 
@@ -34,7 +34,7 @@ class Way:
     value: Any
     passes: bool
 
-    def copy(self, spark: SparkSession, request: JobRequest, target: str, records: int) -> JobReport:
+    def copy(self, spark: SparkSession, request: CopyJob, target: str, records: int) -> JobReport:
         """Copy in this way.
 
         :param request: with the options ``UNCHANGED``.

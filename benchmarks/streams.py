@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from airflow_provider_kafka_spark.core.wire.protocol import StreamJob
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from benchmarks import airflow_task, handwritten_stream
 from benchmarks.environment import connect_to
@@ -82,7 +83,7 @@ class _Streams:
         from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
         arguments = {**self._arguments(target, checkpoint), **more}
-        request = airflow_task.request_of(airflow_task.AVAILABLE_NOW, arguments)
+        request = cast(StreamJob, airflow_task.request_of(airflow_task.AVAILABLE_NOW, arguments))
         started = time.perf_counter()
         report = available_now.copy_stream(SparkApplication(self._spark), request)
         seconds = time.perf_counter() - started

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.copies.plan import Target
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
 from airflow_provider_kafka_spark.core.offsets.offset_range import MAX_OFFSET, OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, MarkState

@@ -109,4 +109,4 @@ def submit(spark: SparkJobHook, logins: JobCredentials, topic: str) -> JobReport
         source_options=logins.source_options(),
         sink_options=logins.sink_options(),
     )
-    return spark.run(request, "batch", lambda _: None, logins)
+    return spark.run(request, lambda _: None, logins)

@@ -95,58 +95,15 @@ def read_offsets(
     :param on_error: is called with the topic and its error; it raises, or the topic is left out.
     :param retry_seconds: how long each request is sent again while a partition has no leader.
     """
-    lost: set[str] = set()
-
-    def leave_out(topic: str, error: KafkaSparkError) -> None:
-        on_error(topic, error)
-        lost.add(topic)
-
-    def ask_many(
-        requests: Sequence[Mapping[TopicPartition, OffsetSpec]], isolation: IsolationLevel
-    ) -> list[dict[TopicPartition, ListOffsetsResultInfo]]:
-        """All are on their way at the same time."""
-        found: list[dict[TopicPartition, ListOffsetsResultInfo]] = [{} for _ in requests]
-        deadline = time.monotonic() + retry_seconds
-        while missing := [
-            (known, request)
-            for known, specs in zip(found, requests, strict=True)
-            if (request := {p: spec for p, spec in specs.items() if p not in known and p.topic not in lost})
-        ]:
-            sent = [(known, _list_offsets(client, request, isolation)) for known, request in missing]
-            for known, futures in sent:
-                for p, future in futures.items():
-                    try:
-                        known[p] = _offset_of(client, future, p)
-                    except (BrokerError, UnknownTopicError) as error:
-                        if p.topic not in lost and (not is_transient(error) or time.monotonic() >= deadline):
-                            leave_out(p.topic, error)
-            if any(request.keys() - known.keys() for known, request in missing):
-                time.sleep(min(0.2, retry_seconds))
-        return found
-
-    def ask(
-        specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
-        return ask_many([specs], isolation)[0]
-
+    requests = _Requests(client, on_error, retry_seconds)
+    ask, lost = requests.ask, requests.lost
     # The order matters on a live topic, where later requests return higher offsets. A window that is closed now
     # stays closed. A record after the window that arrives after the end was fetched must not count. A last stable
     # offset that is fetched after all ends does not look like an open transaction. The log's start comes last, to
     # include what retention deletes meanwhile.
     now_ms = int(time.time() * 1000)
     end = ask(dict.fromkeys(partitions, OffsetSpec.latest()))
-    candidates: dict[tuple[TopicPartition, int], int | None] = {}
-    times = {name: sorted(set(of_topic), reverse=True) for name, of_topic in timestamps.items()}
-    # A request takes one time of each partition.
-    moments = [
-        {p: times[p.topic][i] for p in partitions if i < len(times[p.topic])}
-        for i in range(max(map(len, times.values()), default=0))
-    ]
-    for i in range(0, len(moments), _AT_ONCE):
-        some = moments[i : i + _AT_ONCE]
-        requests = [{p: OffsetSpec.for_timestamp(epoch_ms) for p, epoch_ms in at.items()} for at in some]
-        for at, first in zip(some, ask_many(requests, IsolationLevel.READ_UNCOMMITTED), strict=True):
-            candidates |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
+    candidates = _first_at(requests, partitions, timestamps)
     latest = ask({p: OffsetSpec.max_timestamp() for p in partitions if p.topic in newest})
     stable = ask(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_COMMITTED)
     start = ask(dict.fromkeys(partitions, OffsetSpec.earliest()))
@@ -158,23 +115,88 @@ def read_offsets(
         for (p, epoch_ms), candidate in candidates.items()
         if p.topic not in lost
     }
-    first_at = run_searches(client, firsts, ends, leave_out)
+    first_at = run_searches(client, firsts, ends, requests.leave_out)
     last = {
         (p, 0): find_newest(answer.timestamp, start[p].offset, ends[p], limits[p])
         for p, answer in latest.items()
         if answer.offset >= 0 and p.topic not in lost
     }
-    newest_ms = run_searches(client, last, ends, leave_out)
+    newest_ms = run_searches(client, last, ends, requests.leave_out)
+    left = [p for p in partitions if p.topic not in lost]
     return TopicOffsets(
         now_ms,
-        {
-            p: PartitionState(start[p].offset, stable[p].offset, end[p].offset, _epoch_of(end[p]))
-            for p in partitions
-            if p.topic not in lost
-        },
+        {p: PartitionState(start[p].offset, stable[p].offset, end[p].offset, _epoch_of(end[p])) for p in left},
         {(p, epoch_ms): found for (p, epoch_ms), found in first_at.items() if p.topic not in lost},
         {p: newest_ms.get((p, 0)) for p in latest if p.topic not in lost},
     )
+
+
+class _Requests:
+    """Requests for offsets, each of which is sent again while a partition has no leader.
+
+    :ivar lost: topics that are left out.
+    """
+
+    def __init__(
+        self, client: KafkaClient, on_error: Callable[[str, KafkaSparkError], None], retry_seconds: float
+    ) -> None:
+        self._client = client
+        self._on_error = on_error
+        self._retry_seconds = retry_seconds
+        self.lost: set[str] = set()
+
+    def leave_out(self, topic: str, error: KafkaSparkError) -> None:
+        self._on_error(topic, error)
+        self.lost.add(topic)
+
+    def ask(
+        self,
+        specs: Mapping[TopicPartition, OffsetSpec],
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        return self.ask_many([specs], isolation)[0]
+
+    def ask_many(
+        self, requests: Sequence[Mapping[TopicPartition, OffsetSpec]], isolation: IsolationLevel
+    ) -> list[dict[TopicPartition, ListOffsetsResultInfo]]:
+        """All are on their way at the same time."""
+        found: list[dict[TopicPartition, ListOffsetsResultInfo]] = [{} for _ in requests]
+        deadline = time.monotonic() + self._retry_seconds
+        while missing := [
+            (known, request)
+            for known, specs in zip(found, requests, strict=True)
+            if (request := {p: spec for p, spec in specs.items() if p not in known and p.topic not in self.lost})
+        ]:
+            sent = [(known, _list_offsets(self._client, request, isolation)) for known, request in missing]
+            for known, futures in sent:
+                for p, future in futures.items():
+                    try:
+                        known[p] = _offset_of(self._client, future, p)
+                    except (BrokerError, UnknownTopicError) as error:
+                        if p.topic not in self.lost and (not is_transient(error) or time.monotonic() >= deadline):
+                            self.leave_out(p.topic, error)
+            if any(request.keys() - known.keys() for known, request in missing):
+                time.sleep(min(0.2, self._retry_seconds))
+        return found
+
+
+def _first_at(
+    requests: _Requests, partitions: Collection[TopicPartition], timestamps: Mapping[str, Collection[int]]
+) -> dict[tuple[TopicPartition, int], int | None]:
+    """The offset that brokers give for each partition and time; None if there is none."""
+    found: dict[tuple[TopicPartition, int], int | None] = {}
+    times = {name: sorted(set(of_topic), reverse=True) for name, of_topic in timestamps.items()}
+    # A request takes one time of each partition.
+    moments = [
+        {p: times[p.topic][i] for p in partitions if i < len(times[p.topic])}
+        for i in range(max(map(len, times.values()), default=0))
+    ]
+    for i in range(0, len(moments), _AT_ONCE):
+        some = moments[i : i + _AT_ONCE]
+        specs = [{p: OffsetSpec.for_timestamp(epoch_ms) for p, epoch_ms in at.items()} for at in some]
+        for at, first in zip(some, requests.ask_many(specs, IsolationLevel.READ_UNCOMMITTED), strict=True):
+            found |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
+    return found
 
 
 def _list_offsets(

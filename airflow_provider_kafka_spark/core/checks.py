@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError, OptionError
 
 #: What a clear after a success does.
-MISSING_ONLY, COPY_AGAIN, FAIL = ON_RERUN = ("missing_only", "copy_again", "fail")
+MISSING_ONLY, COPY_AGAIN, FAIL_ON_RERUN = ON_RERUN = ("missing_only", "copy_again", "fail")
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
 #: Who reads the records of a copy.

@@ -104,3 +104,12 @@ def one_line(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The names joined for a message, limited to five.
+
+    >>> shortened([f"t{i}" for i in range(7)])
+    't0, t1, t2, t3, t4 and 2 more'
+    """
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

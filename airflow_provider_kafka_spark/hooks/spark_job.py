@@ -92,17 +92,19 @@ class SparkJobHook(BaseHook):
         """
         self.cluster.check()
 
-    def remote_job(self, run_id: str, instance: str, asked: str) -> RemoteJob | None:
-        """How another try finds the job that is about to be submitted; None if its driver ends with this worker."""
+    def remote_job(self, run_id: str, instance: str, digest: str) -> RemoteJob | None:
+        """How another try finds the job that is about to be submitted; None if its driver ends with this worker.
+
+        :param digest: of the copy, see :attr:`PlannedCopy.digest`.
+        """
         reports = self.cluster.report_folder
         if reports is None or self.cluster.deployment.manager is None:
             return None
-        return RemoteJob(_new_tag(instance), report_uri_in(reports, run_id), asked)
+        return RemoteJob(_new_tag(instance), report_uri_in(reports, run_id), digest)
 
     def run(
         self,
         request: JobRequest,
-        job: str,
         on_event: OnEvent,
         logins: JobCredentials,
         remote: RemoteJob | None = None,
@@ -110,7 +112,6 @@ class SparkJobHook(BaseHook):
         """Submit, follow, and return the job's report.
 
         :param request: ``report_uri``, ``event_token`` and ``report_key`` are filled in here.
-        :param job: name of the module in ``jobs`` that runs.
         :param on_event: called for each event of the running job.
         :param logins: the logins of the request's options, for the files and Java properties that they need.
         :param remote: from :meth:`remote_job`; stored by now.
@@ -122,7 +123,7 @@ class SparkJobHook(BaseHook):
         :raises JobKilledError: if :meth:`kill` ended it.
         """
         with temporary_folder() as folder:
-            request, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote)
+            request, prepared, submission = self._prepare(request, on_event, logins, folder, remote)
             in_cluster = not self.cluster.deployment.driver_on_worker
             with followed_progress(prepared.report_uri, on_event) if in_cluster else nullcontext():
                 failure = self._submit(submission, prepared)
@@ -130,13 +131,13 @@ class SparkJobHook(BaseHook):
                     self._follow_pod(submission, prepared)
             return self._collect(request, prepared.report_uri, submission, failure)
 
-    def start(self, request: JobRequest, job: str, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
+    def start(self, request: JobRequest, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
         """As :meth:`run`, but return when the cluster has the application; nobody waits for its end.
 
         :return: its id.
         """
         with temporary_folder() as folder:
-            _, prepared, submission = self._prepare(request, job, on_event, logins, folder, remote, waits=False)
+            _, prepared, submission = self._prepare(request, on_event, logins, folder, remote, waits=False)
             failure = self._submit(submission, prepared)
             application_id = submission.application_id
         if application_id is None and failure is None:
@@ -153,7 +154,6 @@ class SparkJobHook(BaseHook):
     def _prepare(
         self,
         request: JobRequest,
-        job: str,
         on_event: OnEvent,
         logins: JobCredentials,
         folder: Path,
@@ -173,7 +173,7 @@ class SparkJobHook(BaseHook):
         request = replace(
             request, event_token=secrets.token_hex(16), report_key=key, report_uri=uri, proceed_file=proceed
         )
-        prepared = prepare_job(self.cluster, request, job, logins, folder, tag, waits=waits)
+        prepared = prepare_job(self.cluster, request, logins, folder, tag, waits=waits)
         submission = self._new_submission(
             partial(_record, partial(self._note, on_event), proceed),
             folder,

@@ -21,10 +21,9 @@ from airflow_provider_kafka_spark.core.records.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.core.wire.audit_messages import AuditSettings, AuditTaskReport, ranges_text
 from airflow_provider_kafka_spark.core.wire.protocol import (
     AuditCounts,
+    AuditJob,
     AuditReport,
-    AuditRequest,
     JobReport,
-    JobRequest,
 )
 from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
 from airflow_provider_kafka_spark.jobs.driver import run_job
@@ -48,14 +47,12 @@ _CHUNK_BITS, _MAX_GROUP_BITS = 12, 8
 ROW = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
-def audit(spark: SparkApplication, request: JobRequest) -> JobReport:
+def audit(spark: SparkApplication, request: AuditJob) -> JobReport:
     """Compare source and target, and report the counts of each range.
 
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
-    started, wanted = time.monotonic(), request.audit
-    if wanted is None:
-        raise ValueError("The request is of a copy; jobs.batch and jobs.available_now run those.")
+    started = time.monotonic()
     if request.transform.where is not None:
         check_expressions(spark.session, request.transform)
     return JobReport(
@@ -65,15 +62,15 @@ def audit(spark: SparkApplication, request: JobRequest) -> JobReport:
         target_topics=(),
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
-        audit=_audit(spark, request, wanted),
+        audit=_audit(spark, request),
         ui_url=spark.sparkContext.uiWebUrl,
         seconds=time.monotonic() - started,
     )
 
 
-def _audit(spark: SparkApplication, request: JobRequest, wanted: AuditRequest) -> AuditReport:
-    context, ranges = spark.sparkContext, request.offset_ranges
-    source, target = OffsetRanges(request.spans), OffsetRanges.parse(wanted.target_ranges)
+def _audit(spark: SparkApplication, request: AuditJob) -> AuditReport:
+    context, ranges = spark.sparkContext, request.ranges
+    source, target = OffsetRanges(request.spans), request.target_ranges
     offsets = source.total + target.total
     group = f"audit-{uuid4()}"
     context.setJobGroup(group, f"Audit of run {request.run_id}")
@@ -81,20 +78,18 @@ def _audit(spark: SparkApplication, request: JobRequest, wanted: AuditRequest) -
         TaskMonitor(context, group) as monitor,
         ProgressLog(monitor, offsets, request.progress_seconds, ProgressTeller(spark, request)),
     ):
-        audited = ranges_text(ranges, _partitions(wanted.may_have_aged), wanted.segments)
+        audited = ranges_text(ranges, _partitions(request.may_have_aged), request.segments)
         functions = AuditFunctions(context, audited, monitor)
-        sides = [_source_side(spark, request, wanted, source, functions)] if source else []
-        sides += [_target_side(spark, request, wanted, target, functions)] if target else []
+        sides = [_source_side(spark, request, source, functions)] if source else []
+        sides += [_target_side(spark, request, target, functions)] if target else []
         tasks = max(context.defaultParallelism, min(_MAX_TASKS, -(-ranges.total // _MERGED_OFFSETS)))
         bits = max(0, (ranges.total // (tasks * _TASKS_PER_CORE)).bit_length() - 1 - _CHUNK_BITS)
         limits = MAX_MISSING_RANGES, MAX_SAMPLES
-        texts = functions.merge(sides, tasks, min(bits, _MAX_GROUP_BITS), limits, compares=wanted.compares)
+        texts = functions.merge(sides, tasks, min(bits, _MAX_GROUP_BITS), limits, compares=request.compares)
         return _sum(ranges, [AuditTaskReport.from_json(text) for text in texts])
 
 
-def _source_side(
-    spark: SparkApplication, request: JobRequest, wanted: AuditRequest, ranges: OffsetRanges, functions: AuditFunctions
-) -> Any:
+def _source_side(spark: SparkApplication, request: AuditJob, ranges: OffsetRanges, functions: AuditFunctions) -> Any:
     transform = request.transform
     source = _open(spark, ranges, request.source_options)
     records, form = source.records, "records"
@@ -105,12 +100,10 @@ def _source_side(
         of_source = source.rows(spark.session, headers=names_headers(transform), beside_records=True)
         rows = mark_selected(of_source, transform).select("offset", SELECTED)
         records, form = computed_rows(rows), "beside"
-    return functions.read(records, _settings(request, wanted, form))
+    return functions.read(records, _settings(request, form))
 
 
-def _target_side(
-    spark: SparkApplication, request: JobRequest, wanted: AuditRequest, ranges: OffsetRanges, functions: AuditFunctions
-) -> Any:
+def _target_side(spark: SparkApplication, request: AuditJob, ranges: OffsetRanges, functions: AuditFunctions) -> Any:
     options = {
         **without_login(request.source_options),
         **login_options(request.sink_options),
@@ -121,7 +114,7 @@ def _target_side(
     records, form = source.records, "records"
     if records is None:
         records, form = computed_rows(_all_selected(source.rows(spark.session))), "rows"
-    return functions.read(records, _settings(request, wanted, form, of_target=True))
+    return functions.read(records, _settings(request, form, of_target=True))
 
 
 def _all_selected(rows: DataFrame) -> DataFrame:
@@ -130,12 +123,12 @@ def _all_selected(rows: DataFrame) -> DataFrame:
     return rows.select(*ROW, F.lit(True).alias(SELECTED))
 
 
-def _settings(request: JobRequest, wanted: AuditRequest, form: str, *, of_target: bool = False) -> AuditSettings:
+def _settings(request: AuditJob, form: str, *, of_target: bool = False) -> AuditSettings:
     transform = request.transform
     return AuditSettings(
         input=form,
-        run_ids=wanted.run_ids if of_target else None,
-        compares=wanted.compares,
+        run_ids=request.run_ids if of_target else None,
+        compares=request.compares,
         with_timestamp=transform.preserve_timestamps,
         with_headers=transform.include_headers,
         provenance_header=PROVENANCE_HEADER,

@@ -42,9 +42,10 @@ from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.job_events import RecentRate
 from airflow_provider_kafka_spark.core.wire.protocol import (
     BatchReport,
+    History,
     JobReport,
-    JobRequest,
     RangeReport,
+    StreamJob,
     StreamRequest,
 )
 from airflow_provider_kafka_spark.jobs import batch, hadoop_files
@@ -61,20 +62,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def copy_stream(spark: SparkApplication, request: JobRequest) -> JobReport:
+def copy_stream(spark: SparkApplication, request: StreamJob) -> JobReport:
     """Finish what was begun, copy everything up to the ends that the topics have at the start, and account for it.
 
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
     """
     started = time.monotonic()
     stream = request.stream
-    if stream is None:
-        raise ValueError("The request is of a bounded copy; jobs.batch runs those.")
     check_expressions(spark.session, request.transform)
     of_stream = replace(request, run_id=stream.stream_id, instance=stream.stream_id)
     with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock), run_ownership(spark, of_stream) as run:
         _raise_if_moved(spark, stream)
-        _take_number(spark, stream, request.submission)
+        _take_number(spark, stream, request.submission.number)
         totals = StreamTotals.of(stream)
         if stream.unfinished_batch is not None:
             _finish(spark, request, stream, stream.unfinished_batch, totals, run)
@@ -122,8 +121,8 @@ class StreamTotals:
 
     @classmethod
     def of(cls, stream: StreamRequest) -> StreamTotals:
-        starts = {r.topic_partition: r.from_offset for r in stream.planned_ranges}
-        return cls(starts, dict(starts), stream.planned_ranges.total)
+        starts = {r.topic_partition: r.from_offset for r in stream.planned}
+        return cls(starts, dict(starts), stream.planned.total)
 
     @property
     def progress(self) -> OverallProgress:
@@ -168,7 +167,7 @@ class StreamTotals:
             for p, end in sorted(self.ends.items())
         )
 
-    def target_topics(self, request: JobRequest) -> tuple[str, ...]:
+    def target_topics(self, request: StreamJob) -> tuple[str, ...]:
         known = set(request.transform.targets)
         return tuple(sorted(known | {topic for report in self.reports for topic in report.target_topics}))
 
@@ -204,7 +203,7 @@ def _take_number(spark: SparkApplication, stream: StreamRequest, number: int) ->
 
 def _finish(
     spark: SparkApplication,
-    request: JobRequest,
+    request: StreamJob,
     stream: StreamRequest,
     number: int,
     totals: StreamTotals,
@@ -222,9 +221,9 @@ def _finish(
     totals.add(number, report, ends, replayed=True)
 
 
-def _of_its_topics(request: JobRequest) -> JobRequest:
+def _of_its_topics(request: StreamJob) -> StreamJob:
     """The request of one batch, whose key has no targets but its own: the next run may map more topics."""
-    topics = {r.topic for r in request.offset_ranges}
+    topics = {r.topic for r in request.ranges}
     return replace(request, transform=request.transform.of_topics(topics)) if topics else request
 
 
@@ -243,7 +242,7 @@ def _write_manifest(spark: SparkApplication, stream: StreamRequest) -> None:
 
 
 def _stream(
-    spark: SparkApplication, request: JobRequest, stream: StreamRequest, totals: StreamTotals, run: RunOwnership
+    spark: SparkApplication, request: StreamJob, stream: StreamRequest, totals: StreamTotals, run: RunOwnership
 ) -> None:
     """Run the stream to its end."""
     failures: list[Exception] = []
@@ -287,7 +286,7 @@ def _protect_callbacks(spark: SparkApplication) -> None:
 
 def _copy_batch(
     spark: SparkApplication,
-    request: JobRequest,
+    request: StreamJob,
     stream: StreamRequest,
     number: int,
     totals: StreamTotals,
@@ -301,11 +300,9 @@ def _copy_batch(
         request,
         run_id=stream.stream_id,
         instance=stream.stream_id,
-        ranges=tuple(ranges.format()),
+        ranges=ranges,
         spans=plan_spans(ranges),
-        is_retry=False,
-        audit_since_ms=uncommitted.timestamp_ms,
-        stream=None,
+        history=History(),
     )
     report = batch.copy_ranges(spark, _of_its_topics(part), run, totals.progress)
     _keep_segments(spark, stream.checkpoint, number, report)
@@ -328,7 +325,7 @@ def _keep_segments(spark: SparkApplication, checkpoint: str, number: int, report
 
 
 def _keep_reached(
-    spark: SparkApplication, request: JobRequest, stream: StreamRequest, ends: Mapping[TopicPartition, int]
+    spark: SparkApplication, request: StreamJob, stream: StreamRequest, ends: Mapping[TopicPartition, int]
 ) -> None:
     """Write down, before a batch is committed, how far a log has reached that goes on behind the end of the plan, by
     which the next run knows that it was cut. That is known where the plan's leader still leads.
@@ -355,7 +352,7 @@ def _keep_reached(
         hadoop_files.overwrite(spark, uri, replace(manifest, reached=reached).to_json())
 
 
-def _source(spark: SparkApplication, request: JobRequest, stream: StreamRequest) -> DataFrame:
+def _source(spark: SparkApplication, request: StreamJob, stream: StreamRequest) -> DataFrame:
     reader = (
         spark.session.readStream.format("kafka")
         .options(**request.source_options)

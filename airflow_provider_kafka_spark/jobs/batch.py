@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined, segments_of_runs, within
 from airflow_provider_kafka_spark.core.records.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.runs.run_protocol import counts_for
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest, RangeReport
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport, RangeReport
 from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
@@ -69,7 +69,7 @@ _UNMAPPED = (
 _SHOWN_RANGES = 5
 
 
-def copy(spark: SparkApplication, request: JobRequest) -> JobReport:
+def copy(spark: SparkApplication, request: CopyJob) -> JobReport:
     """Copy the requested ranges, and report the counts of each.
 
     :raises KafkaSparkError: if the request cannot be carried out as it stands.
@@ -81,7 +81,7 @@ def copy(spark: SparkApplication, request: JobRequest) -> JobReport:
 
 
 def copy_ranges(
-    spark: SparkApplication, request: JobRequest, run: RunOwnership, overall: OverallProgress | None = None
+    spark: SparkApplication, request: CopyJob, run: RunOwnership, overall: OverallProgress | None = None
 ) -> JobReport:
     """As :func:`copy`, of a bounded copy or one batch of a stream.
 
@@ -91,7 +91,7 @@ def copy_ranges(
     :param overall: progress of the whole stream, if this is one of its batches.
     """
     started = time.monotonic()
-    planned = request.offset_ranges.without_empty()
+    planned = request.ranges.without_empty()
     targets = find_targets(spark, request, run.admin, lambda: _selected_records(spark, request, planned))
     configs = run.admin.configs(targets)
     if request.transform.preserve_timestamps:
@@ -118,18 +118,18 @@ def copy_ranges(
 
 def _report(
     spark: SparkApplication,
-    request: JobRequest,
+    request: CopyJob,
     remaining: Remaining,
     result: WriteResult,
     targets: Sequence[str],
     seconds: float,
 ) -> JobReport:
     """The counts of this driver, and of what earlier tries had delivered."""
-    planned, run = request.offset_ranges.without_empty(), remaining.run
+    planned, run = request.ranges.without_empty(), remaining.run
     segments = _segments(request, remaining, result)
     unmapped = [_UNMAPPED] if request.transform.provenance.in_segments and segments is None else []
-    before = _per_range(planned, remaining.before.ranges)
-    rejected = result.rejected + _per_range(planned, remaining.before.rejected)
+    before = _per_range(planned, remaining.found.ranges)
+    rejected = result.rejected + _per_range(planned, remaining.found.rejected)
     ranges = (
         RangeReport(
             r,
@@ -150,19 +150,19 @@ def _report(
         spark_version=spark.sparkContext.version,
         seconds=seconds,
         target_ranges=apart(request, _written_to(request, run.admin, remaining, result, targets)),
-        target_ends={} if request.goes_on else _ends(run.admin, targets),
+        target_ends={} if request.is_of_stream else _ends(run.admin, targets),
         segments=segments,
         batches_passed=sum(task.batches_passed for task in result.reports.values()),
         bytes_written=sum(task.bytes_written for task in result.reports.values()),
         records_outside_window=sum(task.outside for task in result.reports.values()),
         delivered_before=before.total() + result.already_committed.total(),
         committed_before=remaining.committed,
-        duplicates=remaining.before.duplicates,
+        duplicates=remaining.found.duplicates,
         may_have_duplicates=remaining.repeats and not request.transform.provenance.in_headers,
         leaves_mark=run.leaves_mark,
         progress_groups=run.groups,
         # A driver that only counts proves what was proved, and no more.
-        delivery_key=request.proved_key if _is_proved(request, remaining) else run.key,
+        delivery_key=request.earlier.key if _is_proved(request, remaining) else run.key,
         target_ids=dict(remaining.target_ids),
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=(*remaining.warnings, *result.warnings, *unmapped),
@@ -207,7 +207,7 @@ def _raise_if_incomplete(result: WriteResult, remaining: Remaining) -> None:
 
 
 def _raise_if_cut(
-    request: JobRequest,
+    request: CopyJob,
     remaining: Remaining,
     result: WriteResult,
     targets: Sequence[str],
@@ -223,7 +223,7 @@ def _raise_if_cut(
         return
     sys.stderr.write("A partition of the target has got another leader: looks whether its log was cut.\n")
     told = Acknowledged.of(result.targets, _segments(request, remaining, result))
-    told = told.and_also(Acknowledged(remaining.before.lasts))
+    told = told.and_also(Acknowledged(remaining.found.lasts))
     if cut := run.cut_since(told, may_lack_records(configs, targets)):
         run.distrust()
         raise DeliveryError(
@@ -233,19 +233,19 @@ def _raise_if_cut(
         )
 
 
-def _is_proved(request: JobRequest, remaining: Remaining) -> bool:
+def _is_proved(request: CopyJob, remaining: Remaining) -> bool:
     """Whether nothing was left to do, since the worker has proved all of the plan before."""
-    return remaining.is_delivered and counts_for(request.proved_key, remaining.run.key)
+    return remaining.is_delivered and counts_for(request.earlier.key, remaining.run.key)
 
 
 def _written_to(
-    request: JobRequest, admin: KafkaAdmin, remaining: Remaining, result: WriteResult, targets: Sequence[str]
+    request: CopyJob, admin: KafkaAdmin, remaining: Remaining, result: WriteResult, targets: Sequence[str]
 ) -> list[OffsetRange]:
     """Where the target has the records: if that is not known, all it got since the run's first submission."""
     if _is_proved(request, remaining):
         # The worker knows it.
         return []
-    written_to = [*result.targets, *remaining.before.targets]
+    written_to = [*result.targets, *remaining.found.targets]
     if result.has_unknown_targets:
         for (topic, number), end in admin.end_offsets(targets).items():
             start = start_in_target(request, topic, number, end)
@@ -254,11 +254,11 @@ def _written_to(
     return written_to
 
 
-def apart(request: JobRequest, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+def apart(request: CopyJob, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     """One range of each partition, and one more of what lies in front of a clear: others may have written between."""
     before, since = list[OffsetRange](), list[OffsetRange]()
     for r in ranges:
-        start = request.audit_from.get(r.topic, {}).get(str(r.partition), 0)
+        start = request.history.target_starts.get(r.topic, {}).get(str(r.partition), 0)
         (before if r.until_offset <= start else since).append(r)
     # A target that was recreated or cut since the plan has both at the same offsets.
     return tuple(OffsetRanges.parse([*merged(before), *merged(since)], merge_overlaps=True))
@@ -271,12 +271,12 @@ def _ends(admin: KafkaAdmin, targets: Sequence[str]) -> dict[str, dict[int, int]
     return found
 
 
-def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) -> tuple[Segment, ...] | None:
+def _segments(request: CopyJob, remaining: Remaining, result: WriteResult) -> tuple[Segment, ...] | None:
     """Which offsets of the target hold which of the source; None if nobody asked, or if it is not known of all."""
     transform, reports = request.transform, result.reports.values()
-    if _is_proved(request, remaining) and request.proved_segments is not None:
+    if _is_proved(request, remaining) and request.earlier.segments is not None:
         # The slots were removed when the worker had proved the delivery.
-        return joined(within(request.proved_segments, request.offset_ranges))
+        return joined(within(request.earlier.segments, request.ranges))
     if not transform.provenance.in_segments or any(report.segments_unknown for report in reports):
         return None
     pieces = {} if remaining.source is None else {piece.name: piece for piece in remaining.source.pieces}
@@ -287,7 +287,7 @@ def _segments(request: JobRequest, remaining: Remaining, result: WriteResult) ->
     return joined(found)
 
 
-def _selected_records(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> DataFrame:
+def _selected_records(spark: SparkApplication, request: CopyJob, planned: OffsetRanges) -> DataFrame:
     source = open_planned(spark, request, planned)
     transform = request.transform
     marked = mark_rejected(mark_selected(source.rows(spark.session), transform), transform).where(SELECTED)
@@ -296,7 +296,7 @@ def _selected_records(spark: SparkApplication, request: JobRequest, planned: Off
 
 def _write(
     spark: SparkApplication,
-    request: JobRequest,
+    request: CopyJob,
     remaining: Remaining,
     configs: Mapping[str, Mapping[str, str]],
     overall: OverallProgress | None,
@@ -310,7 +310,7 @@ def _write(
     group = f"copy-{uuid4()}"
     spark.sparkContext.setJobGroup(group, _description(request, remaining))
     planned, teller = remaining.source.offsets, ProgressTeller(spark, request)
-    total = request.offset_ranges.total
+    total = request.ranges.total
     overall = (overall or OverallProgress(0, total)).after(total - planned, remaining.committed)
     with (
         TaskMonitor(spark.sparkContext, group) as monitor,
@@ -327,15 +327,15 @@ def _write(
     return result, _failed_tasks(spark, group)
 
 
-def _description(request: JobRequest, remaining: Remaining) -> str:
+def _description(request: CopyJob, remaining: Remaining) -> str:
     """What Spark's page shows of the copy; Spark escapes it, or shows it as text."""
     shown, more = request.ranges[:_SHOWN_RANGES], len(request.ranges) - _SHOWN_RANGES
-    ranges = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+    ranges = ", ".join(r.format() for r in shown) + (f" and {more:,} more" if more > 0 else "")
     return f"{request.title or 'Copy'}: run {remaining.run.run_id}, {ranges}"
 
 
 def _kept_pace(
-    spark: SparkApplication, request: JobRequest, remaining: Remaining, monitor: TaskMonitor, group: str
+    spark: SparkApplication, request: CopyJob, remaining: Remaining, monitor: TaskMonitor, group: str
 ) -> AbstractContextManager[PaceKeeper | None]:
     """
     :param group: of the Spark jobs.

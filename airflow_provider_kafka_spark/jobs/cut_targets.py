@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece, partition_name, split_name
 from airflow_provider_kafka_spark.core.offsets.segments import Segment, segments_of_runs
 from airflow_provider_kafka_spark.core.runs.carried_progress import SlotProgress, last_targets
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset
 from airflow_provider_kafka_spark.jobs.one_record import FoundRecord, Look, record_reader
 
@@ -40,7 +40,7 @@ class Acknowledged:
         return cls(lasts, tuple(segments or ()))
 
     @classmethod
-    def of_slots(cls, request: JobRequest, pieces: Sequence[Piece], slots: Sequence[CommittedOffset]) -> Acknowledged:
+    def of_slots(cls, request: CopyJob, pieces: Sequence[Piece], slots: Sequence[CommittedOffset]) -> Acknowledged:
         partitions = {piece.spans[0].topic_partition for piece in pieces}
         by_name = {partition_name(p, request.source_ids): p for p in partitions}
         lasts, segments = dict[Place, int](), list[Segment]()
@@ -61,7 +61,7 @@ class Acknowledged:
 
 def cut_since(
     jvm: object,
-    request: JobRequest,
+    request: CopyJob,
     run_id: str,
     told: Acknowledged,
     ends: Mapping[Place, int],
@@ -90,7 +90,7 @@ def cut_since(
 
 def _without_our_header(
     jvm: object,
-    request: JobRequest,
+    request: CopyJob,
     run_id: str,
     lasts: Mapping[Place, int],
     cut: Collection[Place],
@@ -112,7 +112,7 @@ def _without_our_header(
 
 
 def _other_than_source(
-    jvm: object, request: JobRequest, ordered: Sequence[Segment], cut: Collection[Place], compacted: Collection[str]
+    jvm: object, request: CopyJob, ordered: Sequence[Segment], cut: Collection[Place], compacted: Collection[str]
 ) -> set[Place]:
     """Where a last record is not that of the source."""
     others = set[Place]()

@@ -41,12 +41,13 @@ class _Application:
 
 
 def run_job(
-    job: Callable[[SparkApplication, JobRequest], JobReport],
+    job: Callable[[SparkApplication, Any], JobReport],
     argv: Sequence[str] | None = None,
     running: SparkSession | None = None,
 ) -> int:
     """Run the request in the file that the first argument names.
 
+    :param job: that takes a request of this kind.
     :param running: a session to run it in, which goes on; otherwise one is started, and stopped.
     :return: the exit code; the report says how it went.
     """

@@ -83,7 +83,7 @@ def open_source(
     topic_ids: Mapping[str, str],
     *,
     preserve_order: bool,
-    goes_on: bool = False,
+    is_of_stream: bool = False,
     bundles: bool = False,
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
 ) -> Source:
@@ -96,11 +96,11 @@ def open_source(
     :param spans: what to read of each partition; they cover the ranges.
     :param options: of the source, without the offsets.
     :param topic_ids: id of each topic, as far as it is known; a part of the pieces' names.
-    :param goes_on: whether this is a batch of a stream.
+    :param is_of_stream: whether this is a batch of a stream.
     :param bundles: whether a Spark task may have several pieces; then there must be no rows.
     :param transaction_timeout_ms: of the writer's transactions, during which the source must not be waited for long.
     """
-    pieces = cut(ranges, tasks_of(spans, preserve_order=preserve_order), topic_ids, goes_on=goes_on)
+    pieces = cut(ranges, tasks_of(spans, preserve_order=preserve_order), topic_ids, is_of_stream=is_of_stream)
     tasks = bundled(pieces, spark.sparkContext.defaultParallelism) if bundles else tuple((piece,) for piece in pieces)
     read = [[span for piece in task for span in piece.spans] for task in tasks]
     records = read_tasks(spark, read, options, transaction_timeout_ms)

@@ -10,7 +10,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.runs.run_protocol import Decision, counts_for
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import Slot
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
@@ -65,7 +65,7 @@ class Remaining:
     :param target_ids: ids of the targets, as far as known: the writer compares them before each commit.
     :param slots: where each piece commits its progress, by its name.
     :param is_delivered: everything was delivered; records are only counted.
-    :param before: what was found in the target.
+    :param found: what the target had when the run was claimed.
     :param committed: offsets of the source that earlier tries had committed; they are read again, and not written.
     :param repeats: records may be in the target more than once.
     """
@@ -75,7 +75,7 @@ class Remaining:
     target_ids: Mapping[str, str]
     slots: Mapping[str, Slot] = field(default_factory=dict)
     is_delivered: bool = False
-    before: Delivered = field(default_factory=Delivered)
+    found: Delivered = field(default_factory=Delivered)
     committed: int = 0
     repeats: bool = False
     warnings: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Remaining:
 
 def find_remaining(
     spark: SparkApplication,
-    request: JobRequest,
+    request: CopyJob,
     run: RunOwnership,
     targets: Sequence[str],
     configs: Mapping[str, Mapping[str, str]],
@@ -94,7 +94,7 @@ def find_remaining(
     :param configs: settings of the targets, as far as known.
     :raises KafkaSparkError: if a later try has the run, or earlier deliveries cannot be read.
     """
-    planned = request.offset_ranges.without_empty()
+    planned = request.ranges.without_empty()
     source = open_planned(spark, request, planned)
     described = run.admin.describe(targets)
     if missing := sorted(set(targets) - described.keys()):
@@ -110,7 +110,7 @@ def find_remaining(
     only_counts = decision is Decision.DELIVERED
     if decision is Decision.READ_BACK and not reads_back:
         # The target cannot say what it has. The worker knows what it got.
-        only_counts = counts_for(request.proved_key, run.key) and not run.cut
+        only_counts = counts_for(request.earlier.key, run.key) and not run.cut
         if not only_counts and _has_got_nothing(request, run, targets):
             decision = Decision.BEGIN
     repeats = run.repeats(decision, only_counts=only_counts)
@@ -129,18 +129,18 @@ def find_remaining(
         warning = _CUT.format(", ".join(run.cut[:5])) if run.cut else warning
         return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, warning))
     wait_for_open_transactions(run.admin, targets)
-    before = find_written(spark, request, run, targets)
+    found = find_written(spark, request, run, targets)
     notes = [] if configs else [_UNKNOWN_SETTINGS]
-    notes += [_OTHER_FORM] if run.is_of_other_form and before.ranges else []
-    pieces = planned.subtract(before.ranges)
+    notes += [_OTHER_FORM] if run.is_of_other_form and found.ranges else []
+    pieces = planned.subtract(found.ranges)
     if not pieces:
         run.open(decision, ())
-        return Remaining(run, None, target_ids, before=before, warnings=tuple(notes))
-    if before.ranges:
+        return Remaining(run, None, target_ids, found=found, warnings=tuple(notes))
+    if found.ranges:
         remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
         source = _open(spark, request, remaining, plan_spans(pieces))
     slots = run.open(decision, source.pieces)
-    return Remaining(run, source, target_ids, slots, before=before, warnings=(*source.warnings, *notes))
+    return Remaining(run, source, target_ids, slots, found=found, warnings=(*source.warnings, *notes))
 
 
 def _compacted(configs: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -152,24 +152,26 @@ def may_lack_records(configs: Mapping[str, Mapping[str, str]], targets: Sequence
     return _compacted(configs) if configs else targets
 
 
-def _has_got_nothing(request: JobRequest, run: RunOwnership, targets: Sequence[str]) -> bool:
+def _has_got_nothing(request: CopyJob, run: RunOwnership, targets: Sequence[str]) -> bool:
     """Whether nobody has written to the targets since before the run's first submission.
 
     After a clear of what was proved, it is known only since then; of a stream it is not known.
     """
-    if request.proved_key or request.goes_on:
+    if request.earlier.key or request.is_of_stream:
         return False
     ends = run.admin.end_offsets(targets)
-    return all(request.audit_from.get(topic, {}).get(str(number)) == end for (topic, number), end in ends.items())
+    return all(
+        request.history.target_starts.get(topic, {}).get(str(number)) == end for (topic, number), end in ends.items()
+    )
 
 
-def open_planned(spark: SparkApplication, request: JobRequest, planned: OffsetRanges) -> Source:
+def open_planned(spark: SparkApplication, request: CopyJob, planned: OffsetRanges) -> Source:
     """The records of the whole plan; nothing is read yet."""
     return _open(spark, request, {r: i for i, r in enumerate(planned)}, request.spans)
 
 
 def _open(
-    spark: SparkApplication, request: JobRequest, ranges: Mapping[OffsetRange, int], spans: Sequence[OffsetRange]
+    spark: SparkApplication, request: CopyJob, ranges: Mapping[OffsetRange, int], spans: Sequence[OffsetRange]
 ) -> Source:
     options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
     return open_source(
@@ -179,22 +181,22 @@ def _open(
         options,
         request.source_ids,
         preserve_order=request.preserve_order,
-        goes_on=request.goes_on,
+        is_of_stream=request.is_of_stream,
         bundles=not needs_sql(request.transform),
         transaction_timeout_ms=int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)),
     )
 
 
-def start_in_target(request: JobRequest, topic: str, number: int, end: int) -> int:
+def start_in_target(request: CopyJob, topic: str, number: int, end: int) -> int:
     """From which offset on a partition of a target may have records of this run.
 
     :param end: of the partition. If the run began beyond it, that was in a topic that has been recreated since.
     """
-    start = request.audit_from.get(topic, {}).get(str(number), 0)
+    start = request.history.target_starts.get(topic, {}).get(str(number), 0)
     return start if start <= end else 0
 
 
-def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership, targets: Sequence[str]) -> Delivered:
+def find_written(spark: SparkApplication, request: CopyJob, run: RunOwnership, targets: Sequence[str]) -> Delivered:
     """What all tries of this run have written until now, read back from the targets by the provenance header."""
     options = {
         **login_options(request.sink_options),
@@ -202,11 +204,11 @@ def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership
         "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "false",
     }
-    earlier = OffsetRanges.parse(request.audit_within)
+    earlier = request.earlier.searched
     #: Where the part begins that the worker does not know.
     starts = {r.topic_partition: r.until_offset for r in earlier}
-    if request.audit_from and not request.adopts_run:
-        ends = run.admin.end_offsets(list(request.audit_from), committed=True)
+    if request.history.target_starts and not request.history.adopts_run:
+        ends = run.admin.end_offsets(list(request.history.target_starts), committed=True)
         rest = [
             # In a log that was cut, it may also be in front of where it ended before.
             OffsetRange(topic, number, 0 if run.may_be_cut else start_in_target(request, topic, number, end), end)
@@ -215,10 +217,10 @@ def find_written(spark: SparkApplication, request: JobRequest, run: RunOwnership
         starts = {r.topic_partition: r.from_offset for r in rest}
         in_front = OffsetRanges(replace(r, from_offset=0, until_offset=r.from_offset) for r in rest)
         written = read_ranges(spark.session, [*earlier.intersect(in_front), *rest], options)
-    elif request.transform.preserve_timestamps or request.adopts_run or request.audit_since_ms is None:
+    elif request.transform.preserve_timestamps or request.history.adopts_run:
         # Records have the timestamps of the source, so no timestamp says when they were written.
         written = read_since(spark.session, targets, None, options)
     else:
-        written = read_since(spark.session, targets, request.audit_since_ms - _CLOCK_SKEW_MS, options)
-    proved = OffsetRanges.parse(request.proved_targets)
-    return find_delivered(spark.session, written, run.run_id, starts, proved, request.transform.dead_letter_topic)
+        written = read_since(spark.session, targets, request.began_ms - _CLOCK_SKEW_MS, options)
+    known = request.earlier.target_ranges
+    return find_delivered(spark.session, written, run.run_id, starts, known, request.transform.dead_letter_topic)

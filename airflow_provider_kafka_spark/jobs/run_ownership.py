@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece
 from airflow_provider_kafka_spark.core.runs.carried_progress import ProvedDelivery, SlotProgress, carried
 from airflow_provider_kafka_spark.core.runs.run_identity import (
@@ -40,7 +39,7 @@ from airflow_provider_kafka_spark.core.runs.run_protocol import (
     repeats,
     with_slots,
 )
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import Owner, Slot
 from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, cut_since
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
@@ -72,7 +71,7 @@ class RunOwnership:
     :ivar is_of_other_form: whether the run that is taken over has delivered by other parameters, or to other targets.
     """
 
-    def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
+    def __init__(self, request: CopyJob, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
         self.admin = admin
         self.run_id = request.run_id
         self.key = ""
@@ -102,7 +101,7 @@ class RunOwnership:
         """How a Spark task knows that the run is still this driver's; None where no mark could be written."""
         if not self.has_mark:
             return None
-        return Owner(self._store.group, self._store.topics[0], self._request.submission, self._token)
+        return Owner(self._store.group, self._store.topics[0], self._request.submission.number, self._token)
 
     def committed_offsets(self, pieces: Sequence[Piece]) -> int:
         """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said that this counts."""
@@ -120,7 +119,7 @@ class RunOwnership:
 
     def claim(
         self,
-        request: JobRequest,
+        request: CopyJob,
         pieces: Sequence[Piece],
         targets: Mapping[str, TargetTopic],
         *,
@@ -152,12 +151,12 @@ class RunOwnership:
         claimant = self._claimant = replace(claimant, is_cut=bool(self.cut))
         decision = decide(mark, claimant)
         self.leaves_mark = leaves_mark(mark, claimant, decision)
-        self.is_unlooked = self.may_be_cut and decision is Decision.DELIVERED and not request.proved_key
+        self.is_unlooked = self.may_be_cut and decision is Decision.DELIVERED and not request.earlier.key
         self.is_of_other_form = self._adopts_another(mark, claimant)
         if fences(mark, claimant):
             self._store.write_mark(claiming(mark, claimant, decision))
             self._store.fence(pieces)
-        if (request.goes_on and not request.is_retry) or self._is_new_run(mark):
+        if (request.is_of_stream and not request.history.is_retry) or self._is_new_run(mark):
             # Nobody has written anything of this batch, or of this run.
             return Decision.BEGIN
         return decision if mark is None else self._take_up(decision, mark, claimant, pieces)
@@ -200,13 +199,13 @@ class RunOwnership:
     def _proved(self, claimant: Claimant) -> Acknowledged:
         """What the worker's proof tells of, where the target does not say what it has."""
         request = self._request
-        if self._reads_back or not is_same_delivery(request.proved_key, claimant.key):
+        if self._reads_back or not is_same_delivery(request.earlier.key, claimant.key):
             return Acknowledged()
-        return Acknowledged.of(OffsetRanges.parse(request.proved_targets), request.proved_segments)
+        return Acknowledged.of(request.earlier.target_ranges, request.earlier.segments)
 
     def _adopts_another(self, mark: Mark | None, claimant: Claimant) -> bool:
         """Whether a run is taken over that has delivered by other parameters: its headers have the same ``run_id``."""
-        if mark is None or not self._request.adopts_run:
+        if mark is None or not self._request.history.adopts_run:
             return False
         return self._reads_back and not is_same_delivery(mark.key, claimant.key)
 
@@ -233,9 +232,9 @@ class RunOwnership:
         """Where the pieces stand by what was delivered under another plan; None if that is not known."""
         request, slots = self._request, list[SlotProgress]()
         proved = ProvedDelivery()
-        if is_same_delivery(request.proved_key, claimant.key):
+        if is_same_delivery(request.earlier.key, claimant.key):
             # Otherwise it is of another target, or of other records.
-            proved = ProvedDelivery(OffsetRanges.parse(request.proved_ranges), request.proved_segments)
+            proved = ProvedDelivery(request.earlier.ranges, request.earlier.segments)
         if not carries_proof(mark, claimant):
             found = self._store.progress_of(mark)
             if len(found) < mark.pieces:
@@ -247,8 +246,8 @@ class RunOwnership:
         """Commit the progress of all pieces, and with the last of it that the run is open (C6). Spark tasks start after
         this.
 
-        :param decision: with ``CONTINUE`` the progress is as it was committed, with ``CARRY_OVER`` as it was under
-            another plan, otherwise that of nothing.
+        :param decision: of :meth:`claim`. With ``CONTINUE`` each piece goes on from its committed progress, with
+            ``CARRY_OVER`` from that of another plan, and otherwise from its beginning.
         :param pieces: that are going to be written, sorted.
         :return: where each piece commits its progress, by its name.
         """
@@ -300,7 +299,7 @@ class RunOwnership:
     @property
     def follows_another(self) -> bool:
         """Whether the worker or the mark knows of an earlier driver of this run."""
-        return self._request.is_retry or (self._earlier is not None and self._earlier.run_id == self.run_id)
+        return self._request.history.is_retry or (self._earlier is not None and self._earlier.run_id == self.run_id)
 
     def _claim_plainly(self, pieces: Sequence[Piece], may_lack: Collection[str]) -> Decision:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
@@ -325,42 +324,52 @@ class RunOwnership:
             self._store.fence(())
         self.cut = self.cut_since(self._proved(claimant), may_lack)
         # There is no progress to go on from.
-        return Decision.READ_BACK if self._request.is_retry and not self._is_new_run(mark) else Decision.BEGIN
+        return Decision.READ_BACK if self._request.history.is_retry and not self._is_new_run(mark) else Decision.BEGIN
 
     def _is_new_run(self, mark: Mark | None) -> bool:
         """Whether there is no run to adopt, and nobody can have written under the new ``run_id``."""
-        request = self._request
-        if mark is not None or not (request.adopts_run and request.is_first_submission):
+        history = self._request.history
+        if mark is not None or not history.adopts_run or history.began_ms is not None:
             return False
-        return not may_have_delivered(False, request.submitted_at_ms, int(time.time() * 1000))
+        return not may_have_delivered(False, self._request.submission.at_ms, int(time.time() * 1000))
 
     def _new_claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
         request = self._request
         # A stream's progress is that of all its batches, unless it is only for what another driver has left of one.
-        lasts = request.goes_on and not is_part
+        lasts = request.is_of_stream and not is_part
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
         target_ids = {name: topic.id for name, topic in self._targets.items()}
         permits_loss = not request.fail_on_data_loss
         key = delivery_key(parts, target_ids, None if lasts else pieces, permits_loss=permits_loss)
         # A driver that has the run already is not late.
-        submitted_at_ms, now_ms = request.submitted_at_ms, int(time.time() * 1000)
+        submission, earlier, now_ms = request.submission, request.earlier, int(time.time() * 1000)
         if not is_part:
             self.key = key
-        may_be = may_have_delivered(request.is_retry, now_ms if self._has_run else submitted_at_ms, now_ms)
-        carries = request.transform.provenance.in_segments and not request.goes_on
-        of_worker = request.untrusted_until, carries, request.proved_until, request.proved_key, request.proved_repeats
+        may_be = may_have_delivered(request.history.is_retry, now_ms if self._has_run else submission.at_ms, now_ms)
+        carries = request.transform.provenance.in_segments and not request.is_of_stream
+        proved = earlier.submission, earlier.key, earlier.may_have_duplicates
         of_target = self._reads_back, self._leaders
-        return Claimant(request.submission, self._token, self.run_id, key, may_be, *of_worker, *of_target)
+        return Claimant(
+            submission.number,
+            self._token,
+            self.run_id,
+            key,
+            may_be,
+            submission.untrusted_until,
+            carries,
+            *proved,
+            *of_target,
+        )
 
     def _read_mark(self) -> Mark | None:
         mark = self._earlier = self._store.read_mark(self._request, self._targets)
-        if mark is not None and self._request.adopts_run:
+        if mark is not None and self._request.history.adopts_run:
             self.run_id = mark.run_id
         return mark
 
 
 @contextmanager
-def run_ownership(spark: SparkApplication, request: JobRequest) -> Iterator[RunOwnership]:
+def run_ownership(spark: SparkApplication, request: CopyJob) -> Iterator[RunOwnership]:
     """For the claim of a run. Whoever opens it later, with exactly once, keeps this driver from claiming (C1)."""
     with ExitStack() as opened:
         admin = opened.enter_context(kafka_admin(spark, request.sink_options))

@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.runs.run_identity import (
     run_prefix,
 )
 from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, latest
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import Slot
 from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, KafkaAdmin, Offsets, TargetTopic
 from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer, java_offsets
@@ -54,7 +54,7 @@ class RunStore:
     :ivar topics: for whose first partition the mark is committed: a target, and those that have an earlier one.
     """
 
-    def __init__(self, request: JobRequest, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
+    def __init__(self, request: CopyJob, admin: KafkaAdmin, producer: OwnerProducer | None) -> None:
         self.group = owner_group(request.instance)
         self.topics: list[str] = []
         self.task_prefix = f"{run_prefix(request.instance)}task-"
@@ -63,7 +63,7 @@ class RunStore:
         self._admin = admin
         self._producer = producer
 
-    def read_mark(self, request: JobRequest, targets: Mapping[str, TargetTopic]) -> Mark | None:
+    def read_mark(self, request: CopyJob, targets: Mapping[str, TargetTopic]) -> Mark | None:
         """The run's mark; an earlier try may have had other targets, and left it there.
 
         It is then written there too: otherwise it would count again, if the topic of the newer one is deleted. A run
@@ -73,11 +73,11 @@ class RunStore:
         places = {(target, 0), *self._admin.committed(self.group)}
         committed = self._admin.stable_offsets({self.group: places})[self.group]
         marks = {topic: Mark.from_json(offset.metadata) for (topic, _), offset in committed.items()}
-        known = (request.run_id, *request.former_run_ids)
+        known = (request.run_id, *request.history.former_run_ids)
         marks = {
             topic: mark
             for topic, mark in marks.items()
-            if request.adopts_run or topic in targets or mark.run_id in known
+            if request.history.adopts_run or topic in targets or mark.run_id in known
         }
         earlier = self._admin.describe({topic for topic in marks if topic != target})
         self.topics = [target, *sorted(earlier)]

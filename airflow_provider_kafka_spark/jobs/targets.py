@@ -9,7 +9,7 @@ from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.offsets.offset_range import is_topic_name
 from airflow_provider_kafka_spark.core.records.expressions import expanded
 from airflow_provider_kafka_spark.core.records.topic_map import mapped
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, Transform
 from airflow_provider_kafka_spark.jobs.computed_rows import as_computed
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.local_table import local_table
@@ -22,7 +22,7 @@ _MAX_TOPICS = 1_000
 
 
 def find_targets(
-    spark: SparkApplication, request: JobRequest, admin: KafkaAdmin, selected_records: Callable[[], DataFrame]
+    spark: SparkApplication, request: CopyJob, admin: KafkaAdmin, selected_records: Callable[[], DataFrame]
 ) -> tuple[str, ...]:
     """Every topic that records will go to; each of those that ``target_topic_expr`` leads to can take them.
 
@@ -39,9 +39,9 @@ def find_targets(
     transform = request.transform
     if transform.targets:
         # Before the first write.
-        mapped([r.topic for r in request.offset_ranges] if transform.topic_map else (), transform.topic_map)
+        mapped([r.topic for r in request.ranges] if transform.topic_map else (), transform.topic_map)
         return transform.targets
-    partitions = ((p.topic, p.partition) for p in request.offset_ranges.without_empty().topic_partitions)
+    partitions = ((p.topic, p.partition) for p in request.ranges.without_empty().topic_partitions)
     planned = local_table(spark.session, {"topic": "string", "partition": "int"}, partitions)
 
     def routes_of_records() -> dict[str | None, int]:
@@ -82,7 +82,7 @@ def _routes(chosen: DataFrame) -> dict[str | None, int]:
     return {row["target"]: row["highest"] for row in found.collect()}
 
 
-def _check(admin: KafkaAdmin, request: JobRequest, routes: Mapping[str | None, int]) -> None:
+def _check(admin: KafkaAdmin, request: CopyJob, routes: Mapping[str | None, int]) -> None:
     expression = f"target_topic_expr={request.transform.topic_expr!r}"
     if None in routes:
         raise TargetError(

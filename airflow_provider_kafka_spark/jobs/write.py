@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.records.record_filter import bytes_of
 from airflow_provider_kafka_spark.core.records.schema_ids import SIDES
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.spark.tuning import batches_memory
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, Transform
 from airflow_provider_kafka_spark.core.wire.task_failures import failure_of_task
 from airflow_provider_kafka_spark.core.wire.writer_messages import (
     Batches,
@@ -61,7 +61,7 @@ _CONSUMER = {
 
 def write_records(
     spark: SparkApplication,
-    request: JobRequest,
+    request: CopyJob,
     remaining: Remaining,
     configs: Mapping[str, Mapping[str, str]],
     monitor: TaskMonitor,
@@ -103,7 +103,7 @@ def write_records(
 
 
 def _settings(
-    request: JobRequest, remaining: Remaining, fitting: Mapping[str, str], pace: SharedPace | None
+    request: CopyJob, remaining: Remaining, fitting: Mapping[str, str], pace: SharedPace | None
 ) -> WriterSettings:
     transform, options = request.transform, {**request.sink_options, **fitting}
     options.setdefault(TIMEOUT_OPTION, str(TRANSACTION_TIMEOUT_MS))
@@ -140,7 +140,7 @@ def _settings(
 
 
 def _batches(
-    spark: SparkApplication, request: JobRequest, remaining: Remaining, configs: Mapping[str, Mapping[str, str]]
+    spark: SparkApplication, request: CopyJob, remaining: Remaining, configs: Mapping[str, Mapping[str, str]]
 ) -> tuple[Batches | None, tuple[str, ...]]:
     """How batches are read, or None for Spark's source; and what the author should know, who asked for batches."""
     options, transform, source = request.source_options, request.transform, remaining.source

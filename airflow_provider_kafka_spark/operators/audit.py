@@ -32,8 +32,7 @@ from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.spark.options import check_client_classes, check_source_options
 from airflow_provider_kafka_spark.core.spark.tuning import source_defaults
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.wire.protocol import AuditRequest, JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, JobReport
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
@@ -187,18 +186,12 @@ class AuditReplayOperator(SparkJobOperator):
                 plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
                 with self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink) as logins:
                     request = audit_request(plan, logins, options, self.progress_seconds)
-                    report = spark.run(request, "audit", lambda event: self._on_event(context, event), logins)
+                    report = spark.run(request, lambda event: self._on_event(context, event), logins)
                 result = proved_result(report, plan, source, sink)
         for warning in first_ten(result["warnings"], "more warnings in the result"):
             self.log.warning("%s", warning)
         self.log.info("Audit: %s.\n%s", summary(result), table(result))
         return result
-
-    def _on_event(self, context: Context, event: JobEvent) -> None:
-        if isinstance(event, JobStarted):
-            self._announce_application(context, event)
-        else:
-            self.log.info("Progress: %s", event)
 
 
 def planned_audit(past: PastCopy, source: KafkaHook, sink: KafkaHook, *, read_to_end: bool) -> AuditPlan:
@@ -219,15 +212,13 @@ def planned_audit(past: PastCopy, source: KafkaHook, sink: KafkaHook, *, read_to
 
 def audit_request(
     plan: AuditPlan, logins: JobCredentials, source_options: Mapping[str, str], progress_seconds: float
-) -> JobRequest:
+) -> AuditJob:
     """The request to the job."""
     past = plan.past
-    return JobRequest(
+    return AuditJob(
         run_id=past.run_ids[0],
-        instance="",
-        submission=0,
         plan_digest=plan.digest,
-        ranges=tuple(past.ranges.format()),
+        ranges=past.ranges,
         spans=tuple(plan.source),
         transform=past.evidence.transform,
         source_options={
@@ -237,16 +228,13 @@ def audit_request(
             **source_options,
         },
         sink_options=logins.sink_options(),
-        report_uri="",
         source_ids=dict(past.source_ids),
         progress_seconds=progress_seconds,
-        audit=AuditRequest(
-            run_ids=past.run_ids,
-            target_ranges=tuple(plan.target.format()),
-            compares=past.compares,
-            may_have_aged=tuple(f"{p.topic}:{p.partition}" for p in plan.may_have_aged),
-            segments=past.segments,
-        ),
+        run_ids=past.run_ids,
+        target_ranges=plan.target,
+        compares=past.compares,
+        may_have_aged=tuple(f"{p.topic}:{p.partition}" for p in plan.may_have_aged),
+        segments=past.segments,
     )
 
 

@@ -19,19 +19,14 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
     Earliest,
     Latest,
     TimeWindow,
+    check_samples,
+    check_window,
+    older_than_window,
     parse_bound,
     parse_timestamp,
 )
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.topics.resolve import (
-    ReadRules,
-    ResolvedRanges,
-    check_samples,
-    check_window,
-    older_than_window,
-    resolve_window,
-    timestamps_in,
-)
+from airflow_provider_kafka_spark.core.topics.resolve import ResolvedRanges, resolve_window, timestamps_in
 from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.operators.attempt import Attempt
@@ -93,7 +88,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         #: Those that were given; a template that renders one to nothing must not remove the bound.
         self._bounded = frozenset(name for name in _TIMESTAMPS if getattr(self, name) is not None)
 
-    def _selection(self) -> dict[str, Any]:
+    def _own_selection(self) -> dict[str, Any]:
         given = read(BATCH, self, Decides.RECORDS)
         start = parse_any_start(self.starting_offsets, "start")
         window = self._time_window(start)
@@ -120,13 +115,14 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         return None if value is None and name not in self._bounded else _read_timestamp(value, name)
 
     def _transform(self, parameters: CopyParameters) -> Transform:
-        records = parameters.records
+        records = parameters.selection
         if not records["exact_window"]:
-            return parameters.transform()
-        return parameters.transform(records["starting_timestamp"], records["ending_timestamp"])
+            return parameters.transform
+        start_ms, end_ms = records["starting_timestamp"], records["ending_timestamp"]
+        return replace(parameters.transform, window_start_ms=start_ms, window_end_ms=end_ms)
 
-    def _resolve(self, attempt: Attempt, rules: ReadRules) -> tuple[ResolvedRanges, ClusterState]:
-        records, hook = attempt.parameters.records, attempt.source
+    def _resolve(self, attempt: Attempt) -> tuple[ResolvedRanges, ClusterState]:
+        records, hook = attempt.parameters.selection, attempt.source
         selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
         window = TimeWindow(records["starting_timestamp"], records["ending_timestamp"])
         start = parse_any_start(records["starting_offsets"], "start")
@@ -147,7 +143,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
             read = [attempt.parameters.source_conn_id, selection.to_json()]
             cuts = WindowCuts(attempt.context, self.task_id, read)
             cluster = cuts.decide(cluster, selection.partitions(cluster), moments)
-        resolved = resolve_window(selection, starting, ending, cluster, rules)
+        resolved = resolve_window(selection, starting, ending, cluster, attempt.rules)
         resolved = replace(resolved, window=window if moments and not records["exact_window"] else None)
         if window.start_ms is None or records["exact_window"]:
             return resolved, cluster

@@ -6,8 +6,12 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
+from airflow_provider_kafka_spark.core.copies.approved_plan import PlanOrigin
 from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.copies.verification import result_of_plan
+from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 
@@ -17,13 +21,34 @@ log = logging.getLogger(__name__)
 _EVENTS = 1_000
 
 
-def decision(attempt: Attempt, plan: ReplayPlan, inlets: Collection[Any]) -> Decision:
-    """
+def result_to_approve(
+    attempt: Attempt, planned: PlannedCopy, origin: PlanOrigin, inlets: Collection[Any]
+) -> dict[str, Any]:
+    """The result of a task that has planned, with all that the one who approves it reads.
+
+    :param origin: what the plan was made with.
     :param inlets: of the task; with the ledger's asset ``COPIES`` among them, its newest events are read.
     """
+    plan = planned.plan
+    result = result_of_plan(plan, planned.run_id, planned.transform, planned.pace)
+    pace = "none" if planned.pace is None else planned.pace.describe(plan.planned_records)
+    first = decision(attempt, plan, inlets).items(plan)
+    parts = [
+        *(markdown_item(name, text) for name, text in first),
+        origin.markdown(),
+        markdown_item("Pace", pace.removeprefix("Pace: ")),
+        "",
+        plan.markdown(),
+        markdown_item("How records are read", planned.path),
+    ]
+    texts = [*(item(name, text) for name, text in first), result["text"], planned.path, origin.describe()]
+    return {**result, "text": "\n".join(texts), "markdown": "\n".join(parts), "plan": origin.to_json()}
+
+
+def decision(attempt: Attempt, plan: ReplayPlan, inlets: Collection[Any]) -> Decision:
     source, target = (hook.config.bootstrap_servers for hook in (attempt.source, attempt.sink))
     return Decision(
-        records=attempt.parameters.records,
+        records=attempt.parameters.selection,
         brokers=(source, target),
         asked_by=getattr(attempt.context.get("dag_run"), "triggering_user_name", None) or "",
         copied_before=_copied_before(attempt, plan) if COPIES in inlets else None,

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from airflow_provider_kafka_spark.clients.run_mark import judge_run, remove_progress
-from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy, SubmittedJob
+from airflow_provider_kafka_spark.core.checks import MISSING_ONLY
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
     InvalidInputError,
@@ -23,7 +28,7 @@ from airflow_provider_kafka_spark.core.offsets.compact_result import short_resul
 from airflow_provider_kafka_spark.core.spark.file_names import REQUEST
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest, Submission
 from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.operators.attempt import Attempt, connected, login_options
 from airflow_provider_kafka_spark.operators.proof import proved_result, recreated_target
@@ -43,8 +48,7 @@ from airflow_provider_kafka_spark.toolchain.spark_home import connector_coordina
 
 log = logging.getLogger(__name__)
 
-_VERSION = 1
-_JOB = "batch"
+_VERSION = 2
 _CONTENTS = ("files", "secrets")
 _SEAL = "seal"
 _SPARK_VERSION = re.compile(r"\d+\.\d+\.\d+[\w.-]*", re.ASCII)
@@ -63,7 +67,7 @@ class JobBundle:
     :param packages: Maven coordinates of Spark's Kafka connector.
     :param report_uri: where the job leaves its report.
     :param planned: what is copied.
-    :param job: the number of the submission.
+    :param submission: as it is stored with the task.
     :param kafka_timeout: seconds for each request to a broker.
     :param names: of all files.
     :param request_digest: SHA-256 of the request, which has the key of the report.
@@ -79,7 +83,7 @@ class JobBundle:
     packages: tuple[str, ...]
     report_uri: str
     planned: PlannedCopy = field(repr=False)
-    job: SubmittedJob
+    submission: Submission
     kafka_timeout: float
     names: tuple[str, ...]
     request_digest: str
@@ -172,7 +176,7 @@ class JobBundle:
             failure = found.error(login_options(source, sink))
             if failure is not None:
                 raise failure
-            of_run = (planned.instance, self.job.submission, found.run_id, found.target_topics)
+            of_run = (planned.instance, self.submission.number, found.run_id, found.target_topics)
             try:
                 gone = recreated_target(found, sink.state(found.target_topics).topics)
                 if gone is not None:
@@ -202,6 +206,40 @@ class JobBundle:
 
 def _digest(request: bytes) -> str:
     return hashlib.sha256(request).hexdigest()
+
+
+def check_bundled(parameters: CopyParameters, use_delegation_token: object, on_rerun: str, *, plan_only: bool) -> None:
+    """Check that another operator may submit the job.
+
+    :raises OptionError: if a parameter needs a worker that follows the job, or that knows its end.
+    """
+    if not parameters.is_exactly_once:
+        raise OptionError(
+            "delivery must be 'exactly_once' where another operator submits the job: without transactions nothing "
+            f"keeps two jobs from writing the same records; got {parameters.delivery!r}. Leave it out."
+        )
+    if use_delegation_token not in (None, False):
+        raise OptionError(
+            "use_delegation_token must be False where another operator submits the job: no worker would renew the "
+            "token while the job runs. Leave it out; the job logs in as the connections do."
+        )
+    if on_rerun != MISSING_ONLY:
+        raise OptionError(
+            "on_rerun must be 'missing_only' where another operator submits the job, since this task does not learn of "
+            f"the delivery; got {on_rerun!r}. Leave it out."
+        )
+    if plan_only:
+        raise OptionError("plan_only=True makes no job, and bundle() makes one. Leave one of the two out.")
+
+
+def check_not_empty(plan: ReplayPlan) -> None:
+    """:raises AirflowSkipException: if there is nothing to copy."""
+    if plan.is_empty:
+        gone = sum(m.offset_range.size for m in plan.missing)
+        raise AirflowSkipException(
+            "No records in the requested ranges, so there is no job for another operator"
+            + (f"; {gone:,} requested offsets are no longer there." if gone else ".")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +275,7 @@ class BundlePlace:
         self,
         attempt: Attempt,
         planned: PlannedCopy,
-        job: SubmittedJob,
+        submission: Submission,
         conf: Mapping[str, Any],
         progress_seconds: float,
     ) -> JobBundle:
@@ -248,13 +286,13 @@ class BundlePlace:
         folder = self.folder
         logins = self.logins(attempt)
         request = replace(
-            planned.request(job, logins, progress_seconds),
+            planned.request(submission, logins, progress_seconds),
             report_uri=report_uri_in(self.reports, planned.run_id),
             # No worker reads the events. They are in the driver's log, where the token is no secret.
             event_token=planned.run_id,
             report_key=secrets.token_hex(32),
         )
-        files, private = bundle_contents(request, _JOB, logins, folder)
+        files, private = bundle_contents(request, logins, folder)
         script, *modules = files
         return JobBundle(
             script=folder.uri_of(script),
@@ -265,7 +303,7 @@ class BundlePlace:
             packages=self.packages,
             report_uri=request.report_uri,
             planned=planned,
-            job=job,
+            submission=submission,
             kafka_timeout=attempt.source.timeout,
             names=(*files, *private),
             request_digest=_digest(private[REQUEST]),

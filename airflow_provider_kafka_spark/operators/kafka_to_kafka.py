@@ -7,10 +7,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.bases import operator as airflow_operator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.checks import (
@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.checks import (
     parse_reader,
     text_or_none,
 )
-from airflow_provider_kafka_spark.core.copies.batch_path import check_reader, check_segments, describe
+from airflow_provider_kafka_spark.core.copies.batch_path import check_reader
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.copies.declaration import (
     COMMON,
@@ -31,61 +31,36 @@ from airflow_provider_kafka_spark.core.copies.declaration import (
     read_in_dag,
     renderers,
 )
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
-from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDelivery, PlannedCopy
-from airflow_provider_kafka_spark.core.copies.verification import totals
-from airflow_provider_kafka_spark.core.errors import ExpressionError, InvalidInputError, PlanTooLargeError
+from airflow_provider_kafka_spark.core.copies.parameter_checks import check_names, check_parameters
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.records.dead_letters import check_dead_letters
-from airflow_provider_kafka_spark.core.records.expressions import (
-    check_size,
-    unknown_column,
-    unknown_columns,
-    unknown_function,
-    unknown_functions,
-)
-from airflow_provider_kafka_spark.core.records.spark_functions import NEWEST_SPARK
-from airflow_provider_kafka_spark.core.runs.run_identity import instance_id
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.spark.options import check_client_classes
-from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
-from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
-from airflow_provider_kafka_spark.core.topics.new_topics import FAIL
-from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+from airflow_provider_kafka_spark.core.topics.new_topics import FAIL_IF_REFUSED
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Pace, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, Pace
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.metrics import count_copy, count_retry
-from airflow_provider_kafka_spark.operators.asset_events import (
-    LEDGER_OUTLETS,
-    announce,
-    outlets_with_ledger,
-    record_without_records,
-)
-from airflow_provider_kafka_spark.operators.attempt import Attempt, connected
-from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
+from airflow_provider_kafka_spark.metrics import count_retry
+from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
+from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
+from airflow_provider_kafka_spark.operators.attempt import Attempt, How, connected
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
-from airflow_provider_kafka_spark.operators.proof import check_counts
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
-from airflow_provider_kafka_spark.state.deployment import deployment_name
 from airflow_provider_kafka_spark.state.request_store import RequestStore
-from airflow_provider_kafka_spark.state.run_state import check_item, remember_success
+from airflow_provider_kafka_spark.state.run_state import check_item
 from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
-    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
-    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 
-class KafkaToKafkaOperator(DeferrableOperator):
+class KafkaToKafkaOperator(AnnouncingOperator):
     """Copy records from Kafka to Kafka through Spark. Use one of the subclasses, which define the records to read.
 
     If the task succeeds, every planned record that exists was read, and every record that passed ``where`` was written
@@ -168,12 +143,12 @@ class KafkaToKafkaOperator(DeferrableOperator):
     :param outlets: Airflow's outlets; the ledger's asset ``COPIES`` is added to them, and, when the task has written,
         the asset of each target topic that Airflow knows. With an empty list there are no asset events.
 
-    Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.DeferrableOperator`.
+    Further parameters: :class:`~airflow_provider_kafka_spark.operators.deferral.DeferrableOperator`.
     """
 
     #: Those of this class, and of subclasses all.
     _declared: ClassVar[Sequence[Declared]] = COMMON
-    template_fields: Sequence[str] = (*names(COMMON), *DeferrableOperator.template_fields)
+    template_fields: Sequence[str] = (*names(COMMON), *AnnouncingOperator.template_fields)
     template_fields_renderers = renderers(COMMON)
     ui_color = "#f5e3d0"
     #: A stream has other options than a batch.
@@ -189,7 +164,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         target_topic_expr: str | None = None,
         create_target_topics: bool = False,
         new_topic_partitions: int | None = None,
-        on_refused_config: str = FAIL,
+        on_refused_config: str = FAIL_IF_REFUSED,
         allow_same_topic: bool = False,
         where: str | None = None,
         keys: list[Any] | None = None,
@@ -224,8 +199,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         outlets: Any = LEDGER_OUTLETS,
         **kwargs: Any,
     ) -> None:
-        super().__init__(outlets=outlets_with_ledger(outlets), **kwargs)
-        self.on_success_callback = [*self.on_success_callback, remember_success]
+        super().__init__(outlets=outlets, **kwargs)
         self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
         self.target_topic = target_topic
@@ -271,34 +245,6 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._is_resumed = False
         #: Of a mapped task, see ``core.runs.run_identity``.
         self._item = ""
-        self._lineage_entry: Mapping[str, Any] | None = None
-
-    @classmethod
-    def partial(cls, **kwargs: Any) -> OperatorPartial:
-        """Airflow's method: a mapped task has the ledger among its outlets before there is an operator."""
-        made = super().partial(**kwargs)
-        given = made.kwargs.get("outlets")
-        # Airflow 3.3.1 has its own default there, and not that of the operator.
-        is_given = given is not getattr(airflow_operator, "OPERATOR_DEFAULTS", {}).get("outlets")
-        made.kwargs["outlets"] = outlets_with_ledger(given if is_given else None)
-        return made
-
-    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
-        """Nothing yet: a task plans while it runs."""
-        return None
-
-    def get_openlineage_facets_on_complete(self, ti: Any) -> OperatorLineage[Any, Any] | None:  # noqa: ARG002 - Airflow's
-        """The topics, records and offset ranges of this task, for Airflow's OpenLineage provider."""
-        from airflow_provider_kafka_spark.operators.lineage import lineage_of
-
-        return lineage_of(self._lineage_entry)
-
-    def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage[Any, Any] | None:
-        """The topics of this task, and what of them is known to be committed."""
-        return self.get_openlineage_facets_on_complete(ti)
-
-    def _note_lineage(self, entry: Mapping[str, Any]) -> None:
-        self._lineage_entry = entry
 
     def render_template(self, *args: Any, **kwargs: Any) -> Any:
         """Airflow's method, with an error that says what to do if a run has no data interval."""
@@ -311,7 +257,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         super().on_kill()
 
     @abstractmethod
-    def _records(self) -> dict[str, Any]:
+    def _selection(self) -> dict[str, Any]:
         """The parameters that define the records to read, by name, as plain JSON with one form for each meaning.
 
         :raises KafkaSparkError: if one is malformed.
@@ -340,7 +286,7 @@ class KafkaToKafkaOperator(DeferrableOperator):
         self._item = self._item_of(context, parameters.by_name())
         if first and now:
             check_item(self._item, self._item_of(context, now))
-        self._new_targets.check(parameters.target_topic_expr)
+        self._new_targets.check(parameters.transform.topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
@@ -350,41 +296,21 @@ class KafkaToKafkaOperator(DeferrableOperator):
 
         :raises InvalidInputError: if one is malformed.
         """
-        for name, value in read(self._declared, self, Decides.LAYOUT, Decides.TRY).items():
+        for name, value in read(self._declared, self, Decides.HOW, Decides.TRY).items():
             setattr(self, name, value)
 
     def _parsed(self) -> CopyParameters:
         """The parameters of this try, checked."""
         TEXT.read(self.spark_conn_id, "spark_conn_id")
-        parameters = CopyParameters(**read(self._declared, self, Decides.COPY), records=self._records())
-        for name, sql in expressions_of(parameters).items():
-            check_size(name, sql, example="offset >= 100")
-        if parameters.preserve_partition and "partition" in parameters.columns:
-            raise InvalidInputError(
-                "preserve_partition=True and columns['partition'] contradict each other; give one of the two."
-            )
-        target, topic_map = parameters.target_topic, parameters.topic_map
-        Target(target, parameters.target_topic_expr, topic_map=topic_map)
-        written = topic_map.values() if target is None else (target,)
-        check_dead_letters(parameters.dead_letter_topic, parameters.reject_when, written)
-        check_segments(parameters.transform())
-        check_reader(parse_reader(self.reader), parameters.transform())
+        parameters = CopyParameters.of(read(self._declared, self, Decides.COPY), self._selection())
+        check_parameters(parameters)
+        check_reader(parse_reader(self.reader), parameters.transform)
         return parameters
 
     def _check_names(self, parameters: CopyParameters, spark_version: str) -> None:
-        """Check the names of functions and columns before Spark starts, and so in a plan, too.
-
-        :param spark_version: such as ``"4.0.0"``; of a newer one than known here, it is only a warning.
-        :raises ExpressionError: if Spark has no function of a name, or a record no such column.
-        """
-        is_known = tuple(map(int, spark_version.split(".")[:2])) <= NEWEST_SPARK
-        for name, sql in expressions_of(parameters).items():
-            messages = [unknown_function(name, sql, function) for function in unknown_functions(sql)]
-            messages += [unknown_column(name, sql, column) for column in unknown_columns(sql)]
-            for message in messages:
-                if is_known:
-                    raise ExpressionError(message)
-                self.log.warning("Spark %s may refuse this: %s", spark_version, message)
+        """:raises ExpressionError: if this Spark has no function of a name, or a record no such column."""
+        for warning in check_names(parameters, spark_version):
+            self.log.warning("%s", warning)
 
     def _pace(self) -> Pace | None:
         pace = Pace(
@@ -394,36 +320,14 @@ class KafkaToKafkaOperator(DeferrableOperator):
         )
         return None if pace == Pace() else pace
 
-    def _log_pace(self, plan: ReplayPlan) -> None:
-        pace = self._pace()
-        if pace is not None:
-            self.log.info("%s", pace.describe(plan.planned_records))
-
-    def _path(self, parameters: CopyParameters, transform: Transform, target: ClusterState, plan: ReplayPlan) -> str:
-        """Log and return how records are read: by batches, or one by one, and why."""
-        topics = target.topics
-        configs = {name: topics[name].config if name in topics else {} for name in plan.target_topics}
-        options = (parameters.source_options, parameters.sink_options)
-        path = describe(self.reader, transform, options, configs, fail_on_data_loss=self.fail_on_data_loss)
-        self.log.info("%s", path)
-        return path
-
-    def _rules(self, parameters: CopyParameters) -> ReadRules:
-        return ReadRules(parameters.read_committed, self.fail_on_data_loss)
+    def _how(self) -> How:
+        """How this try carries the copy out."""
+        own = {f.name: getattr(self, f.name) for f in fields(How) if hasattr(self, f.name)}
+        return How(pace=self._pace(), new_targets=self._new_targets, follows_trigger=self._follows_trigger, **own)
 
     @property
     def _new_targets(self) -> NewTargets:
         return NewTargets(bool(self.create_target_topics), self.new_topic_partitions, self.on_refused_config)
-
-    def _target(self, parameters: CopyParameters) -> Target:
-        return Target(
-            parameters.target_topic,
-            parameters.target_topic_expr,
-            parameters.preserve_partition,
-            self.allow_same_topic,
-            parameters.topic_map,
-            parameters.dead_letter_topic,
-        )
 
     def _item_of(self, context: Context, parameters: Mapping[str, Any]) -> str:
         """The item of a mapped task that this is; empty if it is not mapped.
@@ -432,29 +336,13 @@ class KafkaToKafkaOperator(DeferrableOperator):
         """
         return mapped_item(context, parameters, KafkaToKafkaOperator)
 
-    def _instance(self, context: Context, item: str) -> str:
-        """What this task's runs are found by at the brokers of the target."""
-        ti = context["ti"]
-        called_id = "" if self.task_id == ti.task_id else self.task_id
-        return instance_id(deployment_name(), ti.dag_id, ti.run_id, ti.task_id, item, called_id)
-
-    def _client_id(self, context: Context) -> str:
-        """By which brokers know the job's clients."""
-        return f"airflow-kafka-spark-{context['ti'].dag_id}.{self.task_id}"
-
-    def _title(self, context: Context) -> str:
-        """What Spark's page shows of the task."""
-        ti = context["ti"]
-        index = "" if ti.map_index is None or ti.map_index < 0 else f", map index {ti.map_index}"
-        return f"DAG {ti.dag_id}, task {self.task_id}, DAG run {ti.run_id}{index}"
-
     @contextmanager
     def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
         """Connect to both clusters, for all steps of this try."""
         # A job of an earlier try outlives a restart of the brokers, and so does the look for it.
         with connected(parameters, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
-            yield Attempt(context, parameters, spark, source, sink)
+            yield Attempt(context, parameters, spark, source, sink, self._how(), self.log)
 
     def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
         """The logins of the job while it runs."""
@@ -464,53 +352,6 @@ class KafkaToKafkaOperator(DeferrableOperator):
     def _remember(self, attempt: Attempt) -> None:
         """Store the parameters for a retry; called before anything is submitted."""
         RequestStore(attempt.context, self.task_id).save(attempt.parameters.by_name())
-
-    def _on_event(self, context: Context, event: JobEvent) -> None:
-        if isinstance(event, JobStarted):
-            self._announce_application(context, event)
-        else:
-            self.log.info("Progress: %s", event)
-
-    def _check_counts(self, attempt: Attempt, planned: PlannedCopy, report: JobReport) -> list[str]:
-        """As :func:`~airflow_provider_kafka_spark.operators.proof.check_counts`."""
-        return check_counts(attempt.source, planned, report, allow_duplicates=self.allow_duplicates)
-
-    def _ledger(self, context: Context, parameters: CopyParameters) -> TaskLedger:
-        return TaskLedger(context, self.task_id, parameters, self._note_lineage)
-
-    def _done(
-        self,
-        context: Context,
-        ledger: TaskLedger,
-        result: dict[str, Any],
-        earlier: EarlierDelivery | None = None,
-    ) -> dict[str, Any]:
-        """The end of a task that has copied.
-
-        :param earlier: what it delivered before it was cleared: no asset event announces the same records twice.
-        """
-        entry, is_news = dict(ledger.complete(result)), True
-        if earlier is not None and earlier.announced:
-            unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
-            entry["target_ranges"] = KnownTopics.of_ranges(result["target_ranges"]).dicts(unannounced)
-            is_news = bool(unannounced)
-        if is_news and (result["records_written"] or result.get("finished_before")):
-            announce(context, self, entry)
-        elif any(not OffsetRange.parse(text).is_empty for text in (*entry["offset_ranges"], *entry["missing_ranges"])):
-            self.outlets = record_without_records(context, self.outlets, entry)
-        else:
-            self._suppress_asset_events()
-        count_copy(context, result)
-        self.log.info("%s", totals(result))
-        return short_result(result)
-
-    def _check_size(self, plan: ReplayPlan) -> None:
-        """:raises PlanTooLargeError: if it has more records than ``max_planned_records``."""
-        if self.max_planned_records is not None and plan.planned_records > self.max_planned_records:
-            raise PlanTooLargeError(
-                f"A plan must have at most max_planned_records={self.max_planned_records:,} records; this one has up "
-                f"to {plan.planned_records:,} in {len(plan.ranges):,} ranges. Correct what is read, or raise the limit."
-            )
 
     def _skip_if_empty(self, plan: ReplayPlan) -> None:
         """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""
@@ -543,14 +384,3 @@ class KafkaToKafkaOperator(DeferrableOperator):
             "Spark is not started."
         )
         return self._done(context, ledger, result, earlier)
-
-    def _suppress_asset_events(self) -> None:
-        # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
-        self.outlets = []
-
-
-def expressions_of(parameters: CopyParameters) -> dict[str, str]:
-    """The author's SQL by the name of the parameter."""
-    others = {name: getattr(parameters, name) for name in ("where", "target_topic_expr", "reject_when")}
-    of_columns = {f"columns[{name!r}]": sql for name, sql in parameters.columns.items()}
-    return {name: sql for name, sql in {**others, **of_columns}.items() if sql}

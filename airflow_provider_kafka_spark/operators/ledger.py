@@ -137,7 +137,7 @@ class TaskLedger:
         if not parameters.is_exactly_once or not parameters.known_targets:
             return OffsetRanges()
         earlier = planned.earlier
-        finished = planned.ranges if earlier is None else OffsetRanges.parse(earlier.ranges)
+        finished = planned.ranges if earlier is None else earlier.ranges
         targets = parameters.known_targets
         with KafkaHook(parameters.target_connection, _TIMEOUT) as sink:
             return delivered_by_progress(

@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.state.task_state import TaskState
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+    from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 
 _KEY = "kafka_spark_memory_ended_at"
 
@@ -28,7 +28,7 @@ class MemoryPlace:
     def __init__(self, context: Context, task_id: str) -> None:
         self._store = TaskState(context, task_id)
 
-    def careful(self, request: JobRequest, given: Mapping[str, str]) -> JobRequest:
+    def careful(self, request: CopyJob, given: Mapping[str, str]) -> CopyJob:
         """After such a try, ask the source for one record at a time: that takes less memory, and an error then names
         the record itself, and not the first one of those that were unpacked together.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.clients.topic_creation import create_topics, topic_settings, validated
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     KafkaSparkError,
@@ -17,12 +18,15 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.new_topics import (
-    FAIL,
+    FAIL_IF_REFUSED,
     NewTopic,
     new_topics,
     with_new_topics,
 )
-from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.core.topics.resolve import ResolvedRanges
+
+if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.operators.attempt import Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class NewTargets:
 
     enabled: bool = False
     partitions: int | None = None
-    on_refused_config: str = FAIL
+    on_refused_config: str = FAIL_IF_REFUSED
 
     def check(self, target_topic_expr: str | None) -> None:
         """:raises OptionError: if the parameters contradict one another."""
@@ -64,13 +68,44 @@ class NewTargets:
         if not self.enabled or not missing:
             return []
         settings = topic_settings(attempt.source, {name for sources in missing.values() for name in sources})
-        wanted = new_topics(missing, source, settings, self.partitions, attempt.parameters.dead_letter_topic)
+        wanted = new_topics(missing, source, settings, self.partitions, attempt.parameters.transform.dead_letter_topic)
         return validated(attempt.sink, wanted, self.on_refused_config)
 
 
-def created(
-    attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, plan: ReplayPlan, *, plan_only: bool
-) -> ClusterState:
+def plan_for_target(
+    attempt: Attempt,
+    resolved: ResolvedRanges,
+    source: ClusterState,
+    target: ClusterState,
+    check: Callable[[ReplayPlan, ClusterState], ResolvedRanges | None],
+) -> tuple[ReplayPlan, ClusterState]:
+    """The plan, and the target's cluster with the topics that were created for it.
+
+    :param source: that the ranges were resolved against.
+    :param check: of the plan, and of the target without what is to be created: raises an error where it must not be
+        carried out, or returns what is to be planned instead. Nothing is created before.
+    :raises KafkaSparkError: if the target cannot take the records.
+    """
+    how, of_target = attempt.how, attempt.target
+    new = how.new_targets.planned(attempt, of_target.routes(r.topic for r in resolved.ranges), source, target)
+
+    def plan_with(resolved: ResolvedRanges, state: ClusterState) -> ReplayPlan:
+        layout = how.max_records_per_partition, how.preserve_order
+        return make_plan(resolved, source, state, of_target, *layout)
+
+    # All that can fail comes before the creation.
+    planned_target = with_new_topics(target, new)
+    plan = plan_with(resolved, planned_target)
+    instead = check(plan, target)
+    if instead is not None:
+        resolved, plan = instead, plan_with(instead, planned_target)
+    if new:
+        target = created(attempt, new, target, plan)
+        plan = plan_with(resolved, target)
+    return replace(plan, warnings=(*_descriptions(new, plan_only=how.plan_only), *plan.warnings)), target
+
+
+def created(attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, plan: ReplayPlan) -> ClusterState:
     """The target's cluster with the topics; a plan only knows what they will be.
 
     :param plan: of the copy.
@@ -81,7 +116,7 @@ def created(
     if not topics:
         return target
     planned = with_new_topics(target, topics)
-    if plan_only:
+    if attempt.how.plan_only:
         return planned
     attempt.check_target(planned, reads_back=False)
     attempt.check_timestamps(planned, plan)
@@ -110,6 +145,6 @@ def _visible(attempt: Attempt, topics: Sequence[NewTopic]) -> ClusterState:
         time.sleep(0.2)
 
 
-def descriptions(topics: Sequence[NewTopic], *, plan_only: bool) -> tuple[str, ...]:
+def _descriptions(topics: Sequence[NewTopic], *, plan_only: bool) -> tuple[str, ...]:
     """The topics as the plan and the result name them."""
     return tuple(first_ten([topic.describe("will be" if plan_only else "was") for topic in topics], "more new topics"))

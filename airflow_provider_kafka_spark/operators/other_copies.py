@@ -10,18 +10,19 @@ from contextlib import closing
 from typing import Any, cast
 
 from airflow_provider_kafka_spark.clients.record_reader import read_ranges
-from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, FAIL
+from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, FAIL_ON_RERUN
 from airflow_provider_kafka_spark.core.copies.other_copies import (
     OtherCopy,
     left_of,
     other_copies,
     ranges_of_offsets,
 )
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, shortened
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
 from airflow_provider_kafka_spark.core.ledger.entry import TaskRun
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.provenance import provenance_of
+from airflow_provider_kafka_spark.core.shown_text import shortened
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.attempt import Attempt
@@ -62,11 +63,11 @@ def _left(attempt: Attempt, plan: ReplayPlan, target: ClusterState, on_rerun: st
     due = getattr(attempt.context.get("dag_run"), "run_after", None)
     if due is None or on_rerun == COPY_AGAIN or plan.is_empty:
         return None
-    ti, transform = attempt.context["ti"], attempt.parameters.transform()
+    ti, transform = attempt.context["ti"], attempt.parameters.transform
     copies = other_copies(_events_since(due), plan, transform, TaskRun(ti.dag_id, ti.run_id, ti.task_id))
     if not copies:
         return None
-    if on_rerun == FAIL:
+    if on_rerun == FAIL_ON_RERUN:
         raise _refused(copies, "on_rerun='fail' permits no second copy")
     if not transform.provenance.in_headers:
         raise _refused(copies, "without provenance='headers' nothing tells which records are in the target")

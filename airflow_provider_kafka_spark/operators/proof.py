@@ -45,7 +45,7 @@ def proved_result(
     :param source: of the cluster that was read.
     :raises KafkaSparkError: if the report does not prove it.
     """
-    run_id = report.run_id if planned.adopts_run else planned.run_id
+    run_id = report.run_id if planned.history.adopts_run else planned.run_id
     check_delivery(report, planned.plan, run_id, planned.transform)
     after = source.state(planned.plan.partition_counts, only=planned.plan.ranges.topic_partitions)
     plan = planned.plan.after_job(after, planned.rules, source.cuts(planned.plan.reached, after))

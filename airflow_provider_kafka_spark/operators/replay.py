@@ -18,7 +18,8 @@ from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.wire.codec import encode
-from airflow_provider_kafka_spark.operators.bounded_copy import KNOWN_TOPICS, BoundedCopyOperator
+from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
+from airflow_provider_kafka_spark.operators.bounded_plan import KNOWN_TOPICS
 
 
 class ReplayOffsetRangesOperator(BoundedCopyOperator):
@@ -53,7 +54,7 @@ class ReplayOffsetRangesOperator(BoundedCopyOperator):
         self.merge_overlaps = merge_overlaps
         read_in_dag(REPLAY, self)
 
-    def _selection(self) -> dict[str, Any]:
+    def _own_selection(self) -> dict[str, Any]:
         ranges, known = self._ranges()
         return {"offset_ranges": ranges.to_json(), KNOWN_TOPICS: encode(known)}
 

@@ -1,12 +1,17 @@
-"""Whether a plan is as a task of this DAG run has returned it, for who approves it and for the task that copies."""
+"""A plan that another task of this DAG run has made: whether it is as that task has returned it, and what it fixes for
+the task that carries it out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.approved_plan import ApprovedPlan, SealedPlan
+from airflow_provider_kafka_spark.core.copies.declaration import Decides, Declared
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
+from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 
 
@@ -43,3 +48,38 @@ def sealed_plan(result: Mapping[str, Any], ti: Any) -> dict[str, Any]:
 
 def _to_be_sealed(result: Mapping[str, Any], ti: Any) -> list[Any]:
     return ["plan", ti.dag_id, ti.run_id, result]
+
+
+def adopt(operator: object, declared: Sequence[Declared], approved: ApprovedPlan) -> None:
+    """Give an operator the parameters of a plan.
+
+    :param declared: of the operator.
+    :raises InvalidInputError: if others were given to it.
+    """
+    defaults, by_name = defaults_of(type(operator)), {p.name: p for p in declared}
+    selecting = [
+        p.name
+        for p in declared
+        if p.decides is Decides.RECORDS and p.read(getattr(operator, p.name)) != p.read_default(defaults[p.name])
+    ]
+    if selecting:
+        raise InvalidInputError(
+            f"plan says which records are copied; {', '.join(selecting)} must not be given with it. Leave one of the "
+            "two out."
+        )
+    fixed = approved.origin.parameters
+    given = {name: encode(by_name[name].read(getattr(operator, name))) for name in fixed}
+    otherwise = {name: encode(by_name[name].read_default(defaults[name])) for name in fixed}
+    for name, value in approved.adopted(given, otherwise).items():
+        setattr(operator, name, value)
+
+
+def defaults_of(kind: type) -> dict[str, Any]:
+    """The defaults of an operator's parameters."""
+    return {
+        name: parameter.default
+        for base in reversed(kind.__mro__)
+        if "__init__" in vars(base)
+        for name, parameter in signature(base.__init__).parameters.items()  # type: ignore[misc]
+        if parameter.default is not Parameter.empty
+    }

@@ -13,7 +13,7 @@ from airflow.sdk.configuration import conf
 from airflow_provider_kafka_spark.core.checks import unknown_parameters
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
-from airflow_provider_kafka_spark.core.wire.job_events import JobStarted, is_loopback
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, is_loopback
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.operators.lineage import check_transport
@@ -223,6 +223,12 @@ class SparkJobOperator(BaseOperator):
                     )
         if self.deploy_mode not in (None, "client", "cluster"):
             raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
+
+    def _on_event(self, context: Context, event: JobEvent) -> None:
+        if isinstance(event, JobStarted):
+            self._announce_application(context, event)
+        else:
+            self.log.info("Progress: %s", event)
 
     def _announce_application(self, context: Context, started: JobStarted) -> None:
         """Log the application while it runs, and make the link if it leads somewhere when the job has ended."""

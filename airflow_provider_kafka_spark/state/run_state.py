@@ -18,34 +18,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, EXACTLY_ONCE, FAIL, MISSING_ONLY
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, fingerprint_changes, shortened
-from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDelivery, RemoteJob
+from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, EXACTLY_ONCE, FAIL_ON_RERUN, MISSING_ONLY
+from airflow_provider_kafka_spark.core.copies.identity import fingerprint_changes
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_result, whole_result
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined, within
 from airflow_provider_kafka_spark.core.records.dead_letters import all_target_ranges
 from airflow_provider_kafka_spark.core.runs.run_protocol import is_same_delivery, next_number
-from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
+from airflow_provider_kafka_spark.core.shown_text import shortened
 from airflow_provider_kafka_spark.core.topics.known_topics import recreated
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, StreamRequest, Transform
-from airflow_provider_kafka_spark.state.task_state import STATE_VERSION, TaskState, TryNumbers, decoded
+from airflow_provider_kafka_spark.core.wire.protocol import (
+    EarlierDelivery,
+    JobReport,
+    Submission,
+    Transform,
+)
+from airflow_provider_kafka_spark.state.task_state import RUN_KEY, STATE_VERSION, TaskState, TryNumbers, decoded
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    pass
 
-_RUN_KEY = "kafka_spark_run"
 #: Under this key, of tries that have not submitted anything, with the run's id. It goes with the state, wherever that
 #: is deleted.
 _BEGUN = "begun"
 #: Instead of a state that was found to be older than the latest submission.
 _LOST = {"lost": True}
-_STREAM_KEY = "kafka_spark_stream"
-_DEFERRED_KEY = "kafka_spark_deferred_stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +116,18 @@ class RunState:
         """Whether an earlier try may have written records."""
         return self.submitted_at_ms is not None or self.adopts_run
 
+    def submitted(self, at_ms: int) -> Submission:
+        """The latest submission.
+
+        :param at_ms: when it was made.
+        """
+        return Submission(self.submission, at_ms, self.untrusted_until)
+
     def after_delivery(self) -> RunState:
         """The state for a clear: nothing is trusted but what the target has."""
         result = self.result or {}
-        delivered = tuple(all_target_ranges(result).format())
-        announced = () if self.earlier is None else self.earlier.still_there(self.proved_ids).announced
+        delivered = all_target_ranges(result)
+        announced = OffsetRanges() if self.earlier is None else self.earlier.still_there(self.proved_ids).announced
         ranges, segments = self._proved(result)
         earlier = EarlierDelivery(
             self.key,
@@ -129,7 +139,7 @@ class RunState:
             ranges,
             segments,
             self._may_have_duplicates(result),
-            tuple(self._searched().format()),
+            self._searched(),
         )
         return replace(
             self,
@@ -155,7 +165,7 @@ class RunState:
         """What the target got from the run's first submission, or the first one since a clear, until the delivery; and
         before that clear.
         """
-        known = () if self.earlier is None else self.earlier.still_there(self.proved_ids).searched
+        known = OffsetRanges() if self.earlier is None else self.earlier.still_there(self.proved_ids).searched
         gone = recreated(self.target_ids, self.proved_ids)
         found = []
         for topic, ends in self.proved_ends.items():
@@ -163,7 +173,7 @@ class RunState:
             found += [OffsetRange(topic, n, min(starts.get(n, 0), end), end) for n, end in ends.items()]
         # A log that was cut since the run began has some in front of where it began.
         delivered = all_target_ranges(self.result or {})
-        return OffsetRanges.parse(known).merge(found).merge(delivered).without_empty()
+        return known.merge(found).merge(delivered).without_empty()
 
     def _may_have_duplicates(self, result: Mapping[str, Any]) -> bool:
         """Whether what this delivery proves, and those before it, may be in the target more than once."""
@@ -171,21 +181,21 @@ class RunState:
         is_before = before is not None and is_same_delivery(before.key, self.key) and before.may_have_duplicates
         return is_before or (evidence is not None and CopyEvidence.from_dict(evidence).may_have_duplicates)
 
-    def _proved(self, result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Segment, ...] | None]:
+    def _proved(self, result: Mapping[str, Any]) -> tuple[OffsetRanges, tuple[Segment, ...] | None]:
         """What this delivery and those before it have read, and where the records are, if that is known of all."""
         evidence = result.get("evidence")
         if evidence is None or not CopyEvidence.from_dict(evidence).transform.provenance.in_segments:
-            return (), None
+            return OffsetRanges(), None
         ranges = OffsetRanges.parse(result["ranges"]).without_empty()
         segments = [Segment.from_dict(s) for s in result["segments"]] if "segments" in result else None
         before = self.earlier
         if before is not None and is_same_delivery(before.key, self.key):
-            others = OffsetRanges.parse(before.ranges).subtract(ranges)
+            others = before.ranges.subtract(ranges)
             segments = (
                 None if segments is None or before.segments is None else [*segments, *within(before.segments, others)]
             )
             ranges = ranges.merge(others)
-        return tuple(ranges.merge().format()), None if segments is None else joined(segments)
+        return ranges.merge(), None if segments is None else joined(segments)
 
 
 class RunStateStore:
@@ -203,12 +213,12 @@ class RunStateStore:
         """Remember the first try, before anything can fail: a later one without any state then knows that it is lost,
         and not that nothing was submitted.
         """
-        if self._try_numbers.is_first and self._store.get(_RUN_KEY) is None:
-            self._store.set(_RUN_KEY, {_BEGUN: _fresh().run_id})
+        if self._try_numbers.is_first and self._store.get(RUN_KEY) is None:
+            self._store.set(RUN_KEY, {_BEGUN: _fresh().run_id})
 
     def forget(self) -> None:
         """Remember that the state is lost."""
-        self._store.set(_RUN_KEY, _LOST)
+        self._store.set(RUN_KEY, _LOST)
 
     def load(self, on_rerun: str = MISSING_ONLY, item: str = "", *, as_stored: bool = False) -> RunState:
         """The state to start this try from.
@@ -219,7 +229,7 @@ class RunStateStore:
         :raises AlreadyDeliveredError: if it has, and ``on_rerun`` forbids another run.
         :raises InvalidInputError: if what is stored is of another item.
         """
-        stored = self._store.get(_RUN_KEY)
+        stored = self._store.get(RUN_KEY)
         begun = stored.get(_BEGUN) if isinstance(stored, dict) else None
         if stored is None or stored == _LOST or begun is not None:
             is_lost = stored == _LOST or (stored is None and not self._try_numbers.is_first)
@@ -229,8 +239,8 @@ class RunStateStore:
             return replace(fresh, item=item, adopts_run=is_lost or may_have_moved, is_lost=is_lost)
         # A plan of another version is no obstacle to a clear, which requests a new one.
         has_plan = isinstance(stored, dict) and "plan" in stored
-        state = decoded(_RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
-        if state.succeeded and on_rerun == FAIL:
+        state = decoded(RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
+        if state.succeeded and on_rerun == FAIL_ON_RERUN:
             raise AlreadyDeliveredError(
                 f"The task has delivered {(state.result or {}).get('records_written', 0):,} records before, under "
                 f"run_id {state.run_id}, and on_rerun='fail'. Pass on_rerun='missing_only' to write what the target "
@@ -351,149 +361,8 @@ class RunStateStore:
     def _save(self, state: RunState) -> RunState:
         short = None if state.result is None else short_result(state.result)
         stored = encode(replace(state, plan=None, result=short, try_numbers=self._try_numbers), STATE_VERSION)
-        self._store.set(_RUN_KEY, {**stored, "plan": None if state.plan is None else state.plan.to_dict()})
+        self._store.set(RUN_KEY, {**stored, "plan": None if state.plan is None else state.plan.to_dict()})
         return state
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredStream:
-    """Where a task instance began.
-
-    :param ranges: of the first try, one for each partition.
-    :param target_ends: ends of the target's partitions before it.
-    """
-
-    try_numbers: TryNumbers
-    stream_id: str
-    ranges: OffsetRanges
-    target_ends: Mapping[str, Mapping[int, int]]
-    submission: int = 0
-    untrusted_until: int = 0
-    result: dict[str, Any] | None = None
-    succeeded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeferredStream:
-    """The job of a stream that a trigger follows: what was planned, for the worker that collects its report.
-
-    :param submission: its number.
-    :param run_id: of what it finishes first; as ``PlannedCopy`` has it.
-    """
-
-    remote: RemoteJob
-    submission: int
-    run_id: str
-    stream_plan: StreamPlan
-    plan: ReplayPlan
-    stream: StreamRequest
-
-
-class StreamRunStore:
-    """Where this task instance began in a stream; the checkpoint has only where the stream stands now.
-
-    A try that failed may have finished batches, which the next try does not read again. The result and the asset event
-    include them.
-
-    :param task_id: of the operator.
-    """
-
-    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
-        self._store = TaskState(context, task_id)
-        self._try_numbers = TryNumbers.of(context)
-        stored = self._store.load(_STREAM_KEY, _StoredStream)
-        self._stored = None if stored is None or stored.succeeded else stored
-
-    @property
-    def result(self) -> dict[str, Any] | None:
-        """Of the try that delivered all, if this one is a retry of it."""
-        stored = self._stored
-        if stored is None or stored.result is None or not self._try_numbers.is_retry_of(stored.try_numbers):
-            return None
-        return whole_result(stored.result)
-
-    def finished_before(self, stream_id: str, ranges: OffsetRanges) -> OffsetRanges:
-        """What earlier tries finished, since this task instance first submitted the stream or last succeeded.
-
-        :param ranges: of this try, one for each partition.
-        """
-        stored = self._of_stream(stream_id)
-        first = {} if stored is None else {r.topic_partition: r.from_offset for r in stored.ranges}
-        starts = ((r, first.get(r.topic_partition, r.from_offset)) for r in ranges)
-        return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in starts if f < r.from_offset)
-
-    def written_before(self, stream_id: str, target_ends: Mapping[str, Mapping[int, int]]) -> list[dict[str, Any]]:
-        """Where the target has what :meth:`finished_before` gives: all that it got since then.
-
-        :param target_ends: ends of the target's partitions before this try.
-        :return: ranges as in a result's ``target_ranges``.
-        """
-        stored = self._of_stream(stream_id)
-        if stored is None:
-            return []
-        return [
-            {"topic": topic, "partition": number, "from_offset": start, "until_offset": end}
-            for topic, ends in target_ends.items()
-            for number, end in ends.items()
-            if (start := stored.target_ends.get(topic, {}).get(number, 0)) < end
-        ]
-
-    def submitting(
-        self, plan: ReplayPlan, stream_id: str, now_ms: int, delivery: str, known_number: int
-    ) -> tuple[int, int]:
-        """Remember where the stream and its target stand, and the number of the submission, before anything is written.
-
-        :param known_number: the highest one that is known, apart from that of the state.
-        :return: the number, and up to which one committed progress does not count.
-        """
-        stored = self._of_stream(stream_id) or _StoredStream(
-            self._try_numbers, stream_id, plan.ranges, plan.target_ends
-        )
-        number = next_number(max(stored.submission, known_number), now_ms)
-        untrusted = stored.untrusted_until if delivery == EXACTLY_ONCE else number
-        self._save(replace(stored, submission=number, untrusted_until=untrusted))
-        return number, stored.untrusted_until
-
-    def distrusted(self) -> None:
-        """Remember that the report did not prove the delivery, so that the next try looks at the target itself."""
-        if self._stored is not None:
-            self._save(replace(self._stored, untrusted_until=self._stored.submission))
-
-    @property
-    def deferred(self) -> DeferredStream | None:
-        """What :meth:`deferring` stored."""
-        return self._store.load(_DEFERRED_KEY, DeferredStream)
-
-    def deferring(self, job: DeferredStream) -> None:
-        """Remember a job that is about to be submitted, and that a trigger will follow."""
-        self._store.save(_DEFERRED_KEY, job)
-
-    def finished(self, result: dict[str, Any]) -> None:
-        """Remember that all was delivered, and the result for a retry that has nothing else to do."""
-        if self._stored is not None:
-            self._save(replace(self._stored, try_numbers=self._try_numbers, result=short_result(result)))
-
-    def _of_stream(self, stream_id: str) -> _StoredStream | None:
-        return self._stored if self._stored is not None and self._stored.stream_id == stream_id else None
-
-    def _save(self, stored: _StoredStream) -> None:
-        self._stored = stored
-        self._store.save(_STREAM_KEY, stored)
-
-
-def remember_success(context: Context) -> None:
-    """As a task's ``on_success_callback``: what was delivered has been announced, and ``on_rerun`` decides on a clear.
-
-    Only Airflow knows that a task succeeded: one that has delivered all may still fail by its XCom or its worker.
-    """
-    task = context["task"]
-    if getattr(task, "plan_only", False):
-        return
-    store = TaskState(context, task.task_id)
-    for key in (_RUN_KEY, _STREAM_KEY):
-        stored = store.get(key)
-        if isinstance(stored, dict) and stored.get("result") is not None:
-            store.set(key, {**stored, "succeeded": True})
 
 
 def _fresh() -> RunState:

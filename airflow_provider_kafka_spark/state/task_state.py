@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
@@ -24,7 +24,12 @@ from airflow_provider_kafka_spark.state.deployment import state_key
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
 
-STATE_VERSION = 7
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+STATE_VERSION = 8
+#: Under which a task keeps its run, or where it began in a stream, with the result when it has delivered.
+RUN_KEY, STREAM_KEY = "kafka_spark_run", "kafka_spark_stream"
 #: Characters of JSON from which on a value is stored packed: Airflow warns of more than 64 KiB.
 _LARGE = 16_384
 _PACKED, _XZ = "packed", b"\xfd7zXZ"
@@ -173,3 +178,18 @@ def decoded(key: str, kind: type[T], stored: object) -> T:
         "of the DAG, which copies all of it again."
     )
     return decode(kind, stored, version=STATE_VERSION, name=f"The task's state {key!r}", remedy=remedy)
+
+
+def remember_success(context: Context) -> None:
+    """As a task's ``on_success_callback``: what was delivered has been announced, and ``on_rerun`` decides on a clear.
+
+    Only Airflow knows that a task succeeded: one that has delivered all may still fail by its XCom or its worker.
+    """
+    task = context["task"]
+    if getattr(task, "plan_only", False):
+        return
+    store = TaskState(context, task.task_id)
+    for key in (RUN_KEY, STREAM_KEY):
+        stored = store.get(key)
+        if isinstance(stored, dict) and stored.get("result") is not None:
+            store.set(key, {**stored, "succeeded": True})

@@ -134,16 +134,15 @@ def bundle_properties(conf: Mapping[str, Any], logins: JobCredentials) -> dict[s
 
 
 def bundle_contents(
-    request: JobRequest, job: str, logins: JobCredentials, folder: BundleFolder
+    request: JobRequest, logins: JobCredentials, folder: BundleFolder
 ) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """The files of a job, by name.
 
-    :param job: name of the module in ``jobs`` that runs.
     :return: those that anybody may read, and those that only the job and this worker may read. The request is one of
         the latter, since it has the key of the report.
     :raises ConnectionConfigError: if a file of a login is gone.
     """
-    script = job_script(job)
+    script = job_script(request.job)
     files = {script.name: script.read_bytes(), CODE: code_archive()}
     referring, of_logins = without_secrets(request, folder.login_path(LOGINS))
     private = {REQUEST: referring.to_json().encode()}

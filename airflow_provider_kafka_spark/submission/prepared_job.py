@@ -83,7 +83,6 @@ class PreparedJob:
 def prepare_job(
     cluster: SparkCluster,
     request: JobRequest,
-    job: str,
     logins: JobCredentials,
     folder: Path,
     tag: str = "",
@@ -93,7 +92,6 @@ def prepare_job(
     """Write the files of a job, and return its options.
 
     :param request: ``report_uri``, where it is empty, and ``owner_pid`` are filled in here.
-    :param job: name of the module in ``jobs`` that runs.
     :param logins: the logins of the request's options, for the files and Java properties that they need.
     :param folder: readable by this user only, and removed after the job.
     :param tag: of the application on YARN; on Kubernetes, the name of the driver's pod.
@@ -112,7 +110,7 @@ def prepare_job(
     options = submit_options(cluster, folder, request_file, logins, logins_file)
     _add_writer(cluster, options)
     in_pod = cluster.deployment.in_pod
-    script, secret = job_script(job), dict[str, bytes]()
+    script, secret = job_script(request.job), dict[str, bytes]()
     if in_pod:
         secret = _to_secret(options, logins, script, logins_file, request_file)
         options["conf"] |= pod_conf(tag)

@@ -19,7 +19,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from airflow_provider_kafka_spark.toolchain.jars import cache_root
-from airflow_provider_kafka_spark.toolchain.settings import VARIABLE_PREFIXES
+from airflow_provider_kafka_spark.toolchain.settings import VARIABLE_PREFIX
 
 _POLL_SECONDS = 0.1
 _MIGRATE_SECONDS = 180.0
@@ -60,7 +60,7 @@ class AirflowHome:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if name.startswith(VARIABLE_PREFIXES) or not name.startswith((_AIRFLOW_PREFIX, "_AIRFLOW_"))
+            if name.startswith(VARIABLE_PREFIX) or not name.startswith((_AIRFLOW_PREFIX, "_AIRFLOW_"))
         }
         return {
             **inherited,

@@ -1,4 +1,4 @@
-"""Options of Airflow's section ``[kafka_spark]``, which :mod:`~airflow_provider_kafka_spark.provider_info` declares."""
+"""Options of Airflow's section ``[kafka_spark]``. Each is declared once; Airflow and the errors have it from here."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_kafka_spark.core.errors import OptionError
 
 SECTION = "kafka_spark"
-#: What the environment variables of all options begin with, in Airflow's form and in the earlier one.
-VARIABLE_PREFIXES = ("AIRFLOW__KAFKA_SPARK__", "AIRFLOW_KAFKA_SPARK_")
+#: What the environment variables of all options begin with.
+VARIABLE_PREFIX = "AIRFLOW__KAFKA_SPARK__"
 _BOOLEANS = dict.fromkeys(("true", "t", "1", "on"), True) | dict.fromkeys(("false", "f", "0", "off"), False)
 #: Characters of a wrong name in a message.
 _NAME_SHOWN = 50
@@ -26,24 +27,34 @@ class Setting:
     """One option. Its text is what error messages call it.
 
     :param option: the name in the section.
-    :param earlier_variable: the environment variable from before there was a section, if there was one.
+    :param description: what Airflow shows of it.
+    :param default: as text.
     """
 
     option: str
-    earlier_variable: str = ""
+    description: str
+    example: str | None = None
+    default: str = ""
+    is_secret: bool = False
 
     @property
     def variable(self) -> str:
-        """The environment variable, in Airflow's form."""
-        return f"{VARIABLE_PREFIXES[0]}{self.option.upper()}"
+        """The environment variable."""
+        return f"{VARIABLE_PREFIX}{self.option.upper()}"
+
+    def declared(self) -> dict[str, Any]:
+        """The option, as Airflow's ``provider_info.schema.json`` has it."""
+        return {
+            "description": f"{self.description}\n",
+            "version_added": "0.1.0",
+            "type": "boolean" if self.default in ("True", "False") else "string",
+            **({"sensitive": True} if self.is_secret else {}),
+            "example": self.example,
+            "default": self.default,
+        }
 
     def value(self) -> str:
-        """The value in the order of Airflow: environment, then ``airflow.cfg``, then the default. The earlier variable
-        counts if the environment has none in Airflow's form.
-        """
-        earlier = os.environ.get(self.earlier_variable) if self.earlier_variable else None
-        if earlier and self.variable not in os.environ:
-            return earlier
+        """The value in the order of Airflow: environment, then ``airflow.cfg``, then the default."""
         if "airflow" not in sys.modules:
             # Such as a broker for tests on its own: Airflow takes seconds to import, and makes folders in the home.
             return os.environ.get(self.variable, "")
@@ -52,11 +63,11 @@ class Setting:
         value: str = conf.get(SECTION, self.option, fallback="")
         return value
 
-    def flag(self, default: bool) -> bool:
+    def flag(self) -> bool:
         """:raises OptionError: if the value is not a boolean."""
         value = self.value()
         try:
-            return _BOOLEANS[value.strip().lower()] if value.strip() else default
+            return _BOOLEANS[(value.strip() or self.default).lower()]
         except KeyError:
             raise self.error("True or False", repr(value)) from None
 
@@ -67,14 +78,64 @@ class Setting:
         return f"[{SECTION}] {self.option} ({self.variable})"
 
 
-CACHE_FOLDER = Setting("cache_folder", "AIRFLOW_KAFKA_SPARK_CACHE")
-MAVEN_REPOSITORY = Setting("maven_repository", "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY")
-HTTP_HOSTS = Setting("maven_http_hosts")
-CLASS_ARCHIVE = Setting("class_archive", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE")
-ALLOW_CLIENT_CLASSES = Setting("allow_client_classes")
-TOKEN_ENDPOINT_HOSTS = Setting("token_endpoint_hosts")
-DEPLOYMENT = Setting("deployment")
-STATE_KEY = Setting("state_key")
+CACHE_FOLDER = Setting(
+    "cache_folder",
+    "Where fetched jars and the class archive are kept; an absolute path. If it is empty, airflow-provider-kafka-spark "
+    "in the user's cache folder.",
+    "/var/cache/kafka-spark",
+)
+MAVEN_REPOSITORY = Setting(
+    "maven_repository",
+    "URL of a mirror of Maven Central. If it is empty, Maven Central itself.",
+    "https://repo.example.com/maven2",
+)
+HTTP_HOSTS = Setting(
+    "maven_http_hosts",
+    "Hosts that maven_repository may have with plain http, separated by commas. Everybody on the way can change what "
+    "http transfers.",
+    "repo.internal",
+)
+CLASS_ARCHIVE = Setting(
+    "class_archive",
+    "Whether the command prepare compiles the writer and makes an archive of Spark's classes, with which jobs with a "
+    "local master start faster, and whether they use them.",
+    default="True",
+)
+ALLOW_CLIENT_CLASSES = Setting(
+    "allow_client_classes",
+    "Whether source_options and sink_options may name classes that Kafka's clients load in driver and executors "
+    "(interceptor.classes, metric.reporters, partitioner.class).",
+    default="False",
+)
+DEPLOYMENT = Setting(
+    "deployment",
+    "Name of this deployment of Airflow: 1 to 100 letters, digits, '.', '_' and '-'. Runs of two deployments with the "
+    "same DAGs, on one Kafka, are told apart by it. If it is empty, by a random one, which the first copy stores in "
+    "the variable kafka_spark_deployment.",
+    "production",
+)
+STATE_KEY = Setting(
+    "state_key",
+    "Key of the MAC by which a task knows what it has stored for its next try, at least 22 random characters, the same "
+    "on all workers. If it is empty, a random one, which the first copy stores in the variable "
+    "kafka_spark_state_secret.",
+    is_secret=True,
+)
+TOKEN_ENDPOINT_HOSTS = Setting(
+    "token_endpoint_hosts",
+    "Hosts that the token endpoint of a connection by OAuth may have, separated by commas. If it is empty, every host.",
+    "id.example.com",
+)
+SETTINGS = (
+    CACHE_FOLDER,
+    MAVEN_REPOSITORY,
+    HTTP_HOSTS,
+    CLASS_ARCHIVE,
+    ALLOW_CLIENT_CLASSES,
+    DEPLOYMENT,
+    STATE_KEY,
+    TOKEN_ENDPOINT_HOSTS,
+)
 #: Characters that a random text of 128 bits has at least.
 _SHORTEST_KEY = 22
 
@@ -122,7 +183,7 @@ def class_archive_enabled() -> bool:
 
     :raises OptionError: if the value is not a boolean.
     """
-    return CLASS_ARCHIVE.flag(default=True)
+    return CLASS_ARCHIVE.flag()
 
 
 def client_classes_allowed() -> bool:
@@ -130,7 +191,7 @@ def client_classes_allowed() -> bool:
 
     :raises OptionError: if the value is not a boolean.
     """
-    return ALLOW_CLIENT_CLASSES.flag(default=False)
+    return ALLOW_CLIENT_CLASSES.flag()
 
 
 def deployment() -> str | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, Submission, Transform
 
-_REQUEST = JobRequest(
+_REQUEST = CopyJob(
     run_id="0123456789abcdef",
     instance="instance",
-    submission=1,
+    submission=Submission(1),
     plan_digest="digest",
-    ranges=(),
+    ranges=OffsetRanges(),
     spans=(),
     transform=Transform(),
     source_options={},
@@ -21,5 +22,5 @@ _REQUEST = JobRequest(
 )
 
 
-def job_request(**fields: Any) -> JobRequest:
+def job_request(**fields: Any) -> CopyJob:
     return replace(_REQUEST, **fields)

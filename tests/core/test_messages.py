@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.runs.run_protocol import Mark
 from airflow_provider_kafka_spark.core.streams.checkpoint import LatestSubmission, StreamManifest
 from airflow_provider_kafka_spark.core.wire.codec import decode, decode_text, encode
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, CopyJob, JobReport, JobRequest, StreamJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure, TaskReport, WriterSettings
 from tests.dataclass_values import values_of
 
@@ -31,7 +31,7 @@ def _of_a_task(message: Any) -> str:
     [
         (ReplayPlan, lambda plan: json.dumps(plan.to_dict()), lambda text: ReplayPlan.from_dict(json.loads(text))),
         (PlannedCopy, lambda plan: json.dumps(encode(plan)), lambda text: decode(PlannedCopy, json.loads(text))),
-        (JobRequest, JobRequest.to_json, JobRequest.from_json),
+        *((kind, JobRequest.to_json, JobRequest.from_json) for kind in (CopyJob, StreamJob, AuditJob)),
         (JobReport, JobReport.to_json, JobReport.from_json),
         (WriterSettings, WriterSettings.to_json, partial(decode_text, WriterSettings, version=1)),
         (TaskReport, _of_a_task, TaskReport.from_json),

@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch
 from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY, TaskRun
 from airflow_provider_kafka_spark.core.ledger.pairs import Pair, pairs_of
 from airflow_provider_kafka_spark.core.offsets.provenance import provenance_of
+from airflow_provider_kafka_spark.operators import available_now, bounded_copy
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.state.ledger_api import LedgerApi, Recorded
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
@@ -112,9 +113,11 @@ class History:
         self.task.run_id, self.task.store, self.task.tries, self.task.clears = _run_id(number), TaskStateStore(), 0, 0
         self.said[-1] += f" {end} {given}"
         if end in ("fail", "retry"):
-            step = self.drawn.choice(["_collect", "_submit"]) if kind is not Stream else "_collect"
+            step, place = ("collected_stream", available_now)
+            if kind is not Stream:
+                step, place = self.drawn.choice([("collected", bounded_copy), ("_submit", kind)])
             try:
-                self.task.die_at(step, kind, lambda: self.task.run(kind, **given))
+                self.task.die_at(step, place, lambda: self.task.run(kind, **given))
             except pytest.fail.Exception:
                 # There was nothing to copy, so nothing was submitted.
                 self._note(number, given)

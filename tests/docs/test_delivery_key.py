@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
 _PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "run-protocol.md"

@@ -14,7 +14,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_kafka_spark.core.audits.audit_result import result_of_nothing
 from airflow_provider_kafka_spark.core.audits.past_copy import PastCopy
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.copies.verification import result_of_empty_plan, result_of_plan
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
@@ -24,16 +25,6 @@ from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.provider_info import get_provider_info
 from airflow_provider_kafka_spark.submission import spark_submission
-from airflow_provider_kafka_spark.toolchain.settings import (
-    ALLOW_CLIENT_CLASSES,
-    CACHE_FOLDER,
-    CLASS_ARCHIVE,
-    DEPLOYMENT,
-    HTTP_HOSTS,
-    MAVEN_REPOSITORY,
-    STATE_KEY,
-    TOKEN_ENDPOINT_HOSTS,
-)
 
 _CHECKOUT = Path(__file__).parents[2]
 _REFERENCE = _CHECKOUT / "docs" / "reference"
@@ -82,22 +73,10 @@ def test_a_source_option_that_is_listed_as_permitted_is_permitted(option: str) -
     assert check_source_options({option: "1"}) == {option: "1"}
 
 
-def test_the_options_of_airflows_configuration_and_their_earlier_names() -> None:
+def test_the_options_of_airflows_configuration() -> None:
     (section,) = get_provider_info()["config"].values()
-    settings = (
-        CACHE_FOLDER,
-        MAVEN_REPOSITORY,
-        HTTP_HOSTS,
-        CLASS_ARCHIVE,
-        ALLOW_CLIENT_CLASSES,
-        DEPLOYMENT,
-        STATE_KEY,
-        TOKEN_ENDPOINT_HOSTS,
-    )
 
-    listed = _first_cells("configuration.md", "Section `[kafka_spark]`")
-    assert listed == [*section["options"], *(s.earlier_variable for s in settings if s.earlier_variable)]
-    assert [setting.option for setting in settings] == list(section["options"])
+    assert _first_cells("configuration.md", "Section `[kafka_spark]`") == list(section["options"])
 
 
 def test_the_page_of_errors_is_up_to_date() -> None:

@@ -84,8 +84,7 @@ class Driver:
         file.write_text(replace(self.request, report_uri=str(report)).to_json())
         # As the worker does.
         conf = {"spark.task.maxFailures": "1"} if self.request.delivery == AT_LEAST_ONCE else {}
-        is_audit, is_stream = self.request.audit is not None, self.request.stream is not None
-        job = "audit.py" if is_audit else "available_now.py" if is_stream else "batch.py"
+        job = f"{self.request.job}.py"
         script = _CHECKOUT / "airflow_provider_kafka_spark" / "jobs" / job
         self._process = spark_submit(self.folder, self.master, script, file, conf)
         return self

@@ -31,7 +31,7 @@ class Copy:
 
     @property
     def source(self) -> str:
-        return self.request.offset_ranges[0].topic
+        return self.request.ranges[0].topic
 
     @property
     def target(self) -> str:
@@ -54,7 +54,7 @@ class Copy:
             self._check_order(arrived)
         if request.transform.provenance.in_segments:
             self._check_segments(report, arrived)
-        planned = request.planned_offsets if request.stream is not None else request.offset_ranges.total
+        planned = request.planned_source.total
         assert sum(r.offset_range.size for r in report.ranges) == planned
         assert report.records_read == report.records_written == planned
 

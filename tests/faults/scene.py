@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.kafka_cluster import KafkaCluster
@@ -39,17 +39,19 @@ class Scene:
         """How often a record may be in the target: at least once, a retry finds by headers alone what is there."""
         return len(self._tries) if self.case.delivery is Delivery.BATCHES_AT_LEAST_ONCE else 1
 
-    def request(self) -> JobRequest:
+    def request(self) -> CopyJob:
         """That of the next try."""
         number = len(self._tries)
         first = self.copy.request
-        request = replace(first, submission=first.submission + number, is_retry=number > 0)
+        submission = replace(first.submission, number=first.submission.number + number)
+        history = replace(first.history, began_ms=first.submission.at_ms if number else None)
+        request = replace(first, submission=submission, history=history)
         if self.case.kind is not Kind.STREAM:
             return request
         lock = self.folder / "lock.json"
         return stream_of(request, CheckpointFolder(str(self.folder)), self.copy.source, lock)
 
-    def start(self, request: JobRequest | None = None) -> Driver:
+    def start(self, request: CopyJob | None = None) -> Driver:
         """Start the next try.
 
         Where the worker would wait for the end of an earlier one, so does this: at least once, and until the lock of a

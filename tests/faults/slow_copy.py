@@ -6,16 +6,16 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from uuid import uuid4
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.records.trace import Trace
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, StreamRequest
+from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, History, StreamJob, StreamRequest
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from tests.faults.cases import Brokers, Case, Fault, Kind, Layout
@@ -57,14 +57,14 @@ def new_copy(case: Case, broker: BrokerClient, tell: Callable[[str, object], Non
     return Copy(broker, _request(case, broker, ranges, target), copied, tell, in_order=case.layout not in _CUT_OFFSETS)
 
 
-def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: Path) -> JobRequest:
+def stream_of(request: CopyJob, folder: CheckpointFolder, source: str, lock: Path) -> CopyJob:
     """The request of the next run of a stream, as the worker makes it from the checkpoint."""
     checkpoint = folder.read()
     manifest = None if checkpoint is None else checkpoint.manifest
     if manifest is None:
-        binding = Binding("", source, "", request.transform.topic)
+        binding = Binding("", source, "", {"target_topic": request.transform.topic})
         form = BatchForm(Trace.HEADERS, True, True, "read_committed", request.delivery)
-        starting = {r.topic_partition: r.from_offset for r in request.offset_ranges}
+        starting = {r.topic_partition: r.from_offset for r in request.ranges}
         manifest = StreamManifest(binding, form, request.run_id, starting)
         checkpoint = Checkpoint(0, manifest)
     assert checkpoint is not None
@@ -73,7 +73,7 @@ def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: 
     unfinished = checkpoint.uncommitted_ranges
     stream = StreamRequest(
         stream_id=manifest.stream_id,
-        planned=tuple(OffsetRange(p.topic, p.partition, start, END).format() for p, start in finished.items()),
+        planned=OffsetRanges(OffsetRange(p.topic, p.partition, start, END) for p, start in finished.items()),
         source={"subscribe": source},
         starting_offsets=json.dumps({source: {str(p): 0 for p in range(PARTITIONS)}}),
         checkpoint=folder.generation_uri(0),
@@ -88,26 +88,20 @@ def stream_of(request: JobRequest, folder: CheckpointFolder, source: str, lock: 
         unfinished_checkpoint=None if uncommitted is None else folder.generation_uri(0),
         max_offsets_per_trigger=_OFFSETS_PER_TRIGGER,
     )
-    return replace(
-        request,
-        ranges=tuple(unfinished.format()),
-        spans=plan_spans(unfinished),
-        goes_on=True,
-        is_retry=uncommitted is not None,
-        audit_from={},
-        audit_since_ms=int(time.time() * 1000) if uncommitted is None else uncommitted.timestamp_ms,
-        stream=stream,
-    )
+    copied = {field.name: getattr(request, field.name) for field in fields(CopyJob)}
+    history = History(None if uncommitted is None else uncommitted.timestamp_ms)
+    batch = {"ranges": unfinished, "spans": plan_spans(unfinished), "history": history}
+    return StreamJob(**{**copied, **batch}, stream=stream)
 
 
-def impatient(request: JobRequest) -> JobRequest:
+def impatient(request: CopyJob) -> CopyJob:
     """Its clients give up soon."""
     soon = {"kafka.request.timeout.ms": "2000", "kafka.default.api.timeout.ms": "4000"}
     producer = {"kafka.delivery.timeout.ms": "4000", "kafka.max.block.ms": "4000", "kafka.request.timeout.ms": "2000"}
     return with_options(request, soon, producer)
 
 
-def with_options(request: JobRequest, source: Mapping[str, str], sink: Mapping[str, str]) -> JobRequest:
+def with_options(request: CopyJob, source: Mapping[str, str], sink: Mapping[str, str]) -> CopyJob:
     return replace(
         request,
         source_options={**request.source_options, **source},
@@ -115,7 +109,7 @@ def with_options(request: JobRequest, source: Mapping[str, str], sink: Mapping[s
     )
 
 
-def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str) -> JobRequest:
+def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str) -> CopyJob:
     spans = plan_spans(ranges, _CUT_OFFSETS.get(case.layout))
     run_id = os.urandom(8).hex()
     # The broker hands out little at a time, so that a copy lasts for seconds on any machine, and for as long as three
@@ -134,7 +128,7 @@ def _request(case: Case, broker: BrokerClient, ranges: OffsetRanges, target: str
         source_options={**SLOW, "kafka.fetch.max.wait.ms": str(wait_ms)},
         preserve_order=case.layout not in _CUT_OFFSETS,
         delivery="exactly_once" if case.delivery.is_exactly_once else "at_least_once",
-        audit_from={target: {str(p): 0 for p in range(PARTITIONS)}},
+        target_starts={target: {str(p): 0 for p in range(PARTITIONS)}},
     )
 
 

@@ -32,7 +32,7 @@ REQUEST = job_request(report_uri="")
 
 def run(on_event: Callable[[JobEvent], None] = lambda _: None, hook: SparkJobHook | None = None) -> JobReport:
     login = translate("k", {"bootstrap.servers": "b:9092"})
-    return (hook or SparkJobHook()).run(REQUEST, "batch", on_event, JobCredentials(login, login))
+    return (hook or SparkJobHook()).run(REQUEST, on_event, JobCredentials(login, login))
 
 
 def events_of_a_run() -> list[JobEvent]:

@@ -74,7 +74,7 @@ class Pair:
 
     def retry(self, until: int, **options: Any) -> JobReport:
         """A further try, which would find by the target's records what the first one has delivered."""
-        return self.copy(until, **{"is_retry": True, "audit_from": {self.target: {"0": 0}}, **options})
+        return self.copy(until, **{"is_retry": True, "target_starts": {self.target: {"0": 0}}, **options})
 
     def refused(self, run: Callable[[], object], match: str | None = None) -> None:
         """A try that the target ends at the first large record, which it takes from then on."""

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, History, Submission, Transform
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.waiting import until
@@ -33,30 +33,34 @@ REFUSES_LARGE, TAKES_LARGE = {"max.message.bytes": "20000"}, {"max.message.bytes
 
 def copy_request(
     broker: BrokerClient | None, ranges: Sequence[str], *, instance: str, submission: int, run_id: str, **options: Any
-) -> JobRequest:
+) -> CopyJob:
     """The request of a copy.
 
     :param broker: of source and target; None if their options say where they are.
-    :param options: fields of the request, and of its transform; further options of source and sink.
+    :param options: fields of the request, of its transform, and of what is known of the run; further options of source
+        and sink.
     """
     parsed = OffsetRanges.parse(ranges)
     spans = options.pop("spans", None) or plan_spans(parsed)
-    options.setdefault("submitted_at_ms", int(time.time() * 1000))
+    at_ms = options.pop("submitted_at_ms", int(time.time() * 1000))
+    began_ms = options.pop("began_ms", at_ms if options.pop("is_retry", False) else None)
+    untrusted_until = options.pop("untrusted_until", 0)
+    known = {name: options.pop(name) for name in list(options) if name in History.__dataclass_fields__}
     provenance = options.pop("provenance", Trace.HEADERS)
     login = {} if broker is None else {"kafka.bootstrap.servers": broker.bootstrap_servers}
     source_options, sink_options = options.pop("source_options", {}), options.pop("sink_options", {})
-    request_fields = {name: options.pop(name) for name in list(options) if name in JobRequest.__dataclass_fields__}
-    return JobRequest(
+    request_fields = {name: options.pop(name) for name in list(options) if name in CopyJob.__dataclass_fields__}
+    return CopyJob(
         run_id=run_id,
         instance=instance,
-        submission=submission,
+        submission=Submission(submission, at_ms, untrusted_until),
+        history=History(began_ms, **known),
         plan_digest=" ".join(parsed.format()),
-        ranges=tuple(parsed.format()),
+        ranges=parsed,
         spans=spans,
         transform=Transform(provenance=Trace(provenance), **options),
         source_options={**source_defaults(spans, read_committed=True), **login, **source_options},
         sink_options={**sink_defaults(), **login, **sink_options},
-        report_uri="",
         **request_fields,
     )
 

@@ -290,7 +290,7 @@ def test_a_retry_writes_only_what_is_missing(kafka_broker: KafkaBroker, topic: T
     kafka_broker.produce(target, [Record(b"k", b"v", ((PROVENANCE_HEADER, header),)) for header in others])
     kafka_broker.produce(target, [Record(b"foreign", b"record")])
 
-    report = run_copy(ranges, topic=target, is_retry=True, audit_from={target: {"0": 0, "1": 0, "2": 0}})
+    report = run_copy(ranges, topic=target, is_retry=True, target_starts={target: {"0": 0, "1": 0, "2": 0}})
 
     ours = [(p.topic, p.partition, p.offset) for p in provenance(kafka_broker, target) if p.run_id == _RUN_ID]
     assert sorted(ours) == places(ranges)
@@ -333,7 +333,7 @@ def test_an_audit_by_time_finds_deliveries_of_a_topic_expression(
     run_copy([f"{source}:0:0:7"], **options)
     earliest = min(r.timestamp or 0 for name in (even, odd) for r in kafka_broker.consume(name))
 
-    report = run_copy([f"{source}:0:0:10"], is_retry=True, audit_since_ms=earliest, **options)
+    report = run_copy([f"{source}:0:0:10"], is_retry=True, began_ms=earliest, **options)
 
     assert [r.value for r in kafka_broker.consume(even)] == [b"0", b"2", b"4", b"6", b"8"]
     assert [r.value for r in kafka_broker.consume(odd)] == [b"1", b"3", b"5", b"7", b"9"]
@@ -413,7 +413,13 @@ def test_a_piece_that_no_task_reports_is_an_error(
 def test_what_was_written_before_and_after_a_target_was_cut_is_one_range() -> None:
     """The plan has seen its end at 100; two places that overlap could not be read again."""
     request = copy_request(
-        None, ["orders:0:0:10"], instance="i", submission=1, run_id="r", topic="copy", audit_from={"copy": {"0": 100}}
+        None,
+        ["orders:0:0:10"],
+        instance="i",
+        submission=1,
+        run_id="r",
+        topic="copy",
+        target_starts={"copy": {"0": 100}},
     )
     before, after, over = (
         OffsetRange("copy", 0, 0, 80),

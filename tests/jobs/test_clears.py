@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.runs.run_identity import PREFIX
 from airflow_provider_kafka_spark.core.runs.run_protocol import LATE_CLAIM_MS
 from airflow_provider_kafka_spark.core.streams.checkpoint import SUBMISSION_NAME, LatestSubmission
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport
+from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport
 from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
@@ -151,10 +151,9 @@ def _proof(report: JobReport, submission: int, delivered: str) -> dict[str, Any]
     """What a worker sends with a clear when it has found that a submission delivered everything."""
     return {
         "untrusted_until": submission,
-        "proved_until": submission,
-        "proved_key": report.delivery_key,
-        "proved_ranges": (delivered,),
-        "proved_segments": report.segments,
+        "earlier": EarlierDelivery(
+            report.delivery_key, submission=submission, ranges=OffsetRanges.parse([delivered]), segments=report.segments
+        ),
         "is_retry": True,
     }
 
@@ -222,7 +221,7 @@ def test_a_driver_dies_between_its_claim_and_its_slots(pair: Pair) -> None:
 def test_a_try_that_died_before_it_wrote_is_no_reason_for_a_warning(pair: Pair) -> None:
     """Also where no progress and no header say that nothing was delivered."""
     pair.fill(numbered(100))
-    options: dict[str, Any] = {"provenance": None, "audit_from": {pair.target: {"0": 0}}}
+    options: dict[str, Any] = {"provenance": None, "target_starts": {pair.target: {"0": 0}}}
     _dies_at("claim", lambda: pair.copy(100, **options))
 
     report = pair.copy(100, is_retry=True, **options)
@@ -239,7 +238,7 @@ def test_a_first_try_that_waits_for_hours_says_only_what_is_so(pair: Pair, *, ha
     """
     pair.fill(numbered(100))
     pair.broker.produce(pair.target, numbered(5 + has_grown, 1_000))
-    options: dict[str, Any] = {"audit_from": {pair.target: {"0": 5}}, **_SEGMENTS}
+    options: dict[str, Any] = {"target_starts": {pair.target: {"0": 5}}, **_SEGMENTS}
     hours_ago = int(time.time() * 1000) - 2 * LATE_CLAIM_MS
 
     report = pair.copy(100, submitted_at_ms=hours_ago, **options)

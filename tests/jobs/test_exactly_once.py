@@ -52,7 +52,7 @@ def test_a_retry_goes_on_from_the_committed_progress(
     pair.refused(lambda: pair.copy(434, where=where), r"\[0\]@333 \(50,005 bytes")
     before = len(pair.values())
 
-    report = pair.retry(434, where=where, audit_from={pair.target: {"0": 0, "1": 0}}, event_token="token")
+    report = pair.retry(434, where=where, target_starts={pair.target: {"0": 0, "1": 0}}, event_token="token")
 
     *_, progress = [take_event(line, "token")[1] for line in capfd.readouterr().out.splitlines() if "progress" in line]
     assert isinstance(progress, JobProgress)
@@ -79,7 +79,7 @@ def test_a_retry_of_what_was_delivered_writes_nothing(pair: Pair, monkeypatch: p
     monkeypatch.setattr("airflow_provider_kafka_spark.jobs.write.COMMIT_MS", 60_000)
     first = pair.run(ranges, topic=pair.target)
 
-    second = pair.run(ranges, topic=pair.target, is_retry=True, audit_from={pair.target: {"0": 0}})
+    second = pair.run(ranges, topic=pair.target, is_retry=True, target_starts={pair.target: {"0": 0}})
 
     assert pair.values() == [b"%d" % i for i in range(1_500) if i % 3 < 2]
     assert [r.records_written for r in first.ranges] == [1] * 1_000

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,8 +14,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_kafka_spark.core.checks import DELIVERIES
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.wire.protocol import AuditRequest, JobRequest, Pace, PauseWhileLag
+from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, JobRequest, Pace, PauseWhileLag
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.faults.drivers import Driver
@@ -104,15 +106,13 @@ def test_an_audit_on_two_executors(
     kafka_broker.produce(target, [*copies[:11], differing, *copies[12:], *copies[-20:]])
     ranges = [f"{source}:0:0:10000"]
     ends = {number: end for number, (_, end) in kafka_broker.offsets(target).items()}
-    request = copy_request(
-        kafka_broker,
-        ranges,
-        instance="",
-        submission=0,
-        run_id=run_id,
-        topic=target,
-        where="pmod(offset, 10) > 0",
-        audit=AuditRequest((run_id,), tuple(f"{target}:{number}:0:{end}" for number, end in ends.items()), True),
+    where = "pmod(offset, 10) > 0"
+    copy = copy_request(kafka_broker, ranges, instance="", submission=0, run_id=run_id, topic=target, where=where)
+    request = AuditJob(
+        **{field.name: getattr(copy, field.name) for field in fields(JobRequest)},
+        run_ids=(run_id,),
+        target_ranges=OffsetRanges.parse([f"{target}:{number}:0:{end}" for number, end in ends.items()]),
+        compares=True,
     )
     started = driver(request)
     report = started.wait()

@@ -53,7 +53,7 @@ def test_a_driver_wakes_up_after_a_later_one_has_delivered(
     earlier = suspended.start(lambda: pair.copy(300))
     report = pair.copy(_COUNT, is_retry=True)
     late, latest = in_process_spark.requests
-    judge_run(worker, latest.instance, latest.submission, report.run_id, [pair.target], proved=True)
+    judge_run(worker, latest.instance, latest.submission.number, report.run_id, [pair.target], proved=True)
     remove_progress(worker, report.progress_groups)
 
     suspended.end()
@@ -61,7 +61,7 @@ def test_a_driver_wakes_up_after_a_later_one_has_delivered(
     assert isinstance(earlier.exception(60), RunTakenOverError)
     assert pair.values() == _VALUES
     with pytest.raises(RunTakenOverError):
-        judge_run(worker, late.instance, late.submission, report.run_id, [pair.target], proved=True)
+        judge_run(worker, late.instance, late.submission.number, report.run_id, [pair.target], proved=True)
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -106,7 +106,7 @@ def test_progress_is_removed_between_the_look_at_the_mark_and_the_load(
     suspended = pause(monkeypatch, OwnerProducer, "commit")
     retry = suspended.start(lambda: pair.copy(_COUNT, is_retry=True))
     earlier = in_process_spark.requests[0]
-    judge_run(worker, earlier.instance, earlier.submission, first.run_id, [pair.target], proved=True)
+    judge_run(worker, earlier.instance, earlier.submission.number, first.run_id, [pair.target], proved=True)
     remove_progress(worker, first.progress_groups)
 
     suspended.end()

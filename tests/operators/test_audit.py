@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import AuditFindingError, DeliveryError
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.wire.protocol import AuditJob
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs import audit, kafka_source
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
@@ -108,7 +109,7 @@ def test_a_good_copy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["warnings"] == []
     assert world.spark.jobs == ["batch", "audit"]
     request = world.spark.requests[1]
-    assert request.audit is not None
+    assert isinstance(request, AuditJob)
     assert request.planned_offsets == 10 + sum(r["until_offset"] - r["from_offset"] for r in result["target_ranges"])
     run = SparkJobHook.run
     monkeypatch.setattr(SparkJobHook, "run", lambda *arguments: replace(run(*arguments), plan_digest="0" * 16))

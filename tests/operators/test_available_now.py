@@ -126,8 +126,8 @@ def test_a_run_after_one_on_a_worker_whose_clock_was_ahead(scene: Scene, monkeyp
 
     scene.assert_copied(range(3))
     requests = scene.spark.requests
-    assert [r.submission - requests[0].submission for r in requests] == [0, 1, 2]
-    assert all(abs(r.submitted_at_ms / 1000 - time.time()) < 600 for r in requests[1:])
+    assert [r.submission.number - requests[0].submission.number for r in requests] == [0, 1, 2]
+    assert all(abs(r.submission.at_ms / 1000 - time.time()) < 600 for r in requests[1:])
 
 
 def test_transforms_are_those_of_a_batch(scene: Scene, topic: TopicFactory) -> None:
@@ -360,7 +360,7 @@ def test_a_retry_that_finds_all_finished_is_not_skipped(scene: Scene) -> None:
     scene.produce(0, 10)
     asset = Asset("copied")
     given: dict[str, Any] = {"outlets": [asset], "on_empty": "skip"}
-    scene.die_at("_collect", Stream, lambda: scene.run(Stream, **given))
+    scene.die_at("collected_stream", available_now, lambda: scene.run(Stream, **given))
     result = scene.run(Stream, max_planned_records=5, **given)
 
     assert result["finished_before"] == [f"{scene.source}:0:0:10"]

@@ -293,4 +293,4 @@ def test_a_good_input_reaches_spark(names: dict[str, str], recording_spark: Reco
     with pytest.raises(JobReportMissingError):
         execute(Replay, {}, names, TaskStateStore())
 
-    assert [request.ranges for request in recording_spark.requests] == [(f"{names['source']}:1:0:10",)]
+    assert [request.ranges.format() for request in recording_spark.requests] == [[f"{names['source']}:1:0:10"]]

@@ -169,7 +169,7 @@ def test_a_connection_that_leads_to_another_cluster_is_another_source(
 
     first, cleared, retried = recording_spark.requests
     assert first.run_id != cleared.run_id == retried.run_id
-    assert [request.is_retry for request in (first, cleared, retried)] == [False, False, True]
+    assert [request.history.is_retry for request in (first, cleared, retried)] == [False, False, True]
 
 
 def test_a_retry_at_another_target_cluster_begins_there(
@@ -190,8 +190,8 @@ def test_a_retry_at_another_target_cluster_begins_there(
 
     first, second, third = recording_spark.requests
     assert first.run_id != second.run_id == third.run_id
-    assert [request.is_retry for request in (first, second, third)] == [False, False, True]
-    assert [request.audit_from for request in (first, third)] == [{target: {"0": 3}}, {target: {"0": 0}}]
+    assert [request.history.is_retry for request in (first, second, third)] == [False, False, True]
+    assert [request.history.target_starts for request in (first, third)] == [{target: {"0": 3}}, {target: {"0": 0}}]
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
         "source_options": {"kafka.fetch.min.bytes": 2},
         "sink_options": {"kafka.linger.ms": 2},
     }
-    own_of_a_try = "submission submitted_at_ms report_uri source_options event_token report_key proceed_file".split()
+    own_of_a_try = "submission report_uri source_options event_token report_key proceed_file".split()
     store = TaskStateStore()
 
     fail_once(given, store)
@@ -254,13 +254,14 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     asked, retried, malformed, _, cleared = recording_spark.requests
     for request in (retried, malformed):
         own = {name: getattr(request, name) for name in own_of_a_try}
-        assert request == replace(asked, is_retry=True, is_first_submission=False, **own)
+        assert request == replace(asked, history=replace(asked.history, began_ms=asked.submission.at_ms), **own)
         assert request.source_options["kafka.fetch.min.bytes"] == "1"
-    assert asked.submission < retried.submission < malformed.submission < cleared.submission
-    assert asked.ranges == (f"{first}:0:0:10", f"{second}:0:0:10")
+    numbers = [request.submission.number for request in (asked, retried, malformed, cleared)]
+    assert numbers == sorted(set(numbers))
+    assert asked.ranges.format() == [f"{first}:0:0:10", f"{second}:0:0:10"]
     for name in (*later, "target_topic", "source_conn_id"):
         assert f"{name} was " in log
-    assert (cleared.ranges, cleared.transform.where) == ((f"{second}:0:0:10",), "offset >= 1")
+    assert (cleared.ranges.format(), cleared.transform.where) == ([f"{second}:0:0:10"], "offset >= 1")
 
 
 def test_each_cluster_is_asked_once_for_a_plan(
@@ -341,7 +342,9 @@ def test_operators_that_one_task_calls_do_their_own_work(
         for source in sources:
             with pytest.raises(JobReportMissingError):
                 copy(source, f"copy-{source}", number)
-    assert [request.ranges for request in recording_spark.requests] == [(f"{s}:0:0:10",) for s in [*sources, *sources]]
+    assert [request.ranges.format() for request in recording_spark.requests] == [
+        [f"{s}:0:0:10"] for s in [*sources, *sources]
+    ]
     assert len({request.run_id for request in recording_spark.requests}) == 2
 
     with pytest.raises(JobReportMissingError):

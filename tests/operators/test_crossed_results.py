@@ -17,7 +17,8 @@ from airflow_provider_kafka_spark.core.audits.audit import plan_audit
 from airflow_provider_kafka_spark.core.audits.audit_result import result_of_audit
 from airflow_provider_kafka_spark.core.audits.past_copy import parse_results
 from airflow_provider_kafka_spark.core.conditions.watch import Watch
-from airflow_provider_kafka_spark.core.copies.plan import Target, make_plan
+from airflow_provider_kafka_spark.core.copies.plan import make_plan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.copies.verification import result_of_run
 from airflow_provider_kafka_spark.core.errors import TopicRecreatedError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges

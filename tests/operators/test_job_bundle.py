@@ -200,7 +200,7 @@ def signed(bundle: JobBundle, **changes: Any) -> str:
     report = JobReport(
         run_id=request.run_id,
         plan_digest=request.plan_digest,
-        ranges=tuple(RangeReport(r, r.size, r.size) for r in request.offset_ranges),
+        ranges=tuple(RangeReport(r, r.size, r.size) for r in request.ranges),
         target_topics=tuple(bundle.planned.plan.target_topics),
         application_id="local-1",
         spark_version="4.0.0",

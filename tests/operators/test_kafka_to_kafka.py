@@ -196,11 +196,11 @@ def test_a_retry_uses_the_first_plan(
             copy(clear_number)
 
     first, retry, cleared = recording_spark.requests
-    assert first.ranges == retry.ranges == (f"{source}:0:0:10",)
-    assert cleared.ranges == (f"{source}:0:0:15",)
+    assert first.ranges.format() == retry.ranges.format() == [f"{source}:0:0:10"]
+    assert cleared.ranges.format() == [f"{source}:0:0:15"]
     assert first.run_id == retry.run_id == cleared.run_id
-    assert [request.is_retry for request in (first, retry, cleared)] == [False, True, True]
-    assert retry.audit_from == cleared.audit_from == {target: {"0": 3}}
+    assert [request.history.is_retry for request in (first, retry, cleared)] == [False, True, True]
+    assert retry.history.target_starts == cleared.history.target_starts == {target: {"0": 3}}
     assert waits == [False, True, False]
     kafka.delete_topic(source)
     kafka.create_topic(source)

@@ -12,10 +12,11 @@ from airflow_provider_kafka_spark.core.ledger.coverage import coverage
 from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY, Delivery
 from airflow_provider_kafka_spark.coverage import uncovered
 from airflow_provider_kafka_spark.jobs import batch
+from airflow_provider_kafka_spark.operators import bounded_copy
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from tests.airflow_fakes import TaskStateStore
-from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, Stream, large
+from tests.operators.copy_task import CopyTask, NewTask, Replay, Stream, large
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -117,7 +118,7 @@ def test_while_it_runs_its_plan_is_not_a_gap(scene: Scene, monkeypatch: pytest.M
         assert kinds(scene.left) == ["0:0-1 unfinished"]
         raise RuntimeError("stopped")
 
-    monkeypatch.setattr(Batch, "_collect", look)
+    monkeypatch.setattr(bounded_copy, "collected", look)
     with pytest.raises(RuntimeError, match="stopped"):
         scene.run(delivery=delivery)
 

@@ -144,7 +144,7 @@ def test_a_retry_within_a_clear_writes_only_what_is_missing(task: Task) -> None:
     task.clear()
     first_targets = task.announced["target_ranges"] if task.announced else []
     task.kafka.produce(task.source, numbered(10, 16))
-    task.die_at("_collect", act=task.clear)
+    task.die_at("collected", bounded_copy, task.clear)
     task.kafka.produce(task.target, [Record(value=b"other", partition=p) for p in (0, 1)])
     result = task.succeed()
 
@@ -258,7 +258,7 @@ def test_what_an_api_user_has_stored_moves_no_record(
     task.lose_report()
     stored = task.store.values
     stored["kafka_spark_requested"]["value"]["requested"]["target_topic"] = other
-    remote = {"tag": "t", "report_uri": str(file), "asked": ""}
+    remote = {"tag": "t", "report_uri": str(file), "digest": ""}
     stored["kafka_spark_run"]["value"]["remote"] = remote
     first = task.run()
     task.kafka.produce(task.source, numbered(10, 12))

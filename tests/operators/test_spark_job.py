@@ -293,7 +293,7 @@ def test_all_that_a_form_gives_reaches_the_job(
         run((Batch, {"target_topic": target}), forms, **templates)
 
     (request,) = recording_spark.requests
-    assert ({r.topic for r in request.offset_ranges}, len(request.spans)) == (set(sources), 6)
+    assert ({r.topic for r in request.ranges}, len(request.spans)) == (set(sources), 6)
     assert (request.transform.where, request.transform.topic_expr) == (None, None)
     assert request.transform.columns == {"value": "key"}
     assert request.sink_options["kafka.linger.ms"] == "7"

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.copies.declaration import Decides
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.operators.available_now import KafkaToKafkaAvailableNowOperator
 from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
-from airflow_provider_kafka_spark.operators.bounded_copy import _defaults_of
 from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
+from airflow_provider_kafka_spark.operators.sealed_plan import defaults_of
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore
@@ -210,7 +209,7 @@ def test_signature_and_declaration_are_the_same(kind: type[KafkaToKafkaOperator]
     assert len(declared) == len(of_kind)
     assert declared.keys() == own_parameters(kind).keys() - own_parameters(DeferrableOperator).keys() - _OUTLETS
     assert declared.keys() <= set(kind.template_fields)
-    defaults = _defaults_of(kind)
+    defaults = defaults_of(kind)
     for name, p in declared.items():
         if p.decides is not Decides.RECORDS and name in defaults:
             read = p.read(defaults[name])

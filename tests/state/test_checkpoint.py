@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_kafka_spark.core.conditions.since import Position
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LARGEST_FILE,
     Batch,
-    Binding,
     Checkpoint,
     LatestSubmission,
     Lock,
@@ -33,7 +32,7 @@ _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 0)
 
 
 def _manifest(stream_id: str = "0123456789abcdef") -> StreamManifest:
-    return StreamManifest(Binding("A", "", "A", "copy"), _FORM, stream_id, {_P: 5})
+    return StreamManifest(Binding("A", "", "A"), _FORM, stream_id, {_P: 5})
 
 
 def _write(file: Path, text: str) -> None:

@@ -15,25 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE, EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.copies.plan import PLAN_VERSION, ReplayPlan, Target
-from airflow_provider_kafka_spark.core.copies.planned_copy import EarlierDelivery
+from airflow_provider_kafka_spark.core.copies.plan import PLAN_VERSION, ReplayPlan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport, Transform
 from airflow_provider_kafka_spark.state.request_store import RequestStore
-from airflow_provider_kafka_spark.state.run_state import (
-    DeferredStream,
-    RunState,
-    RunStateStore,
-    StreamRunStore,
-    TryNumbers,
-    remember_success,
-)
-from airflow_provider_kafka_spark.state.task_state import TaskState
+from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, TryNumbers
+from airflow_provider_kafka_spark.state.stream_state import DeferredStream, StreamRunStore
+from airflow_provider_kafka_spark.state.task_state import TaskState, remember_success
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 from tests.core.ledger.test_coverage import entry as ledger_entry
 from tests.core.refusals import refuses
@@ -125,11 +119,12 @@ def test_a_clear_searches_where_records_were_delivered_in_front_of_where_the_run
     state = opened.finished(state, {**RESULT, "run_id": state.run_id}, report).after_delivery()
 
     assert state.earlier is not None
-    assert state.earlier.searched == ("copy:0:5:8", "copy:0:100:150")
+    assert state.earlier.searched.format() == ["copy:0:5:8", "copy:0:100:150"]
 
 
 def earlier(ranges: tuple[str, ...], announced: tuple[str, ...]) -> EarlierDelivery:
-    return EarlierDelivery("key", 3, ranges, announced, IDS, searched=ranges)
+    delivered = OffsetRanges.parse(ranges)
+    return EarlierDelivery("key", 3, delivered, OffsetRanges.parse(announced), IDS, searched=delivered)
 
 
 def succeed(store: TaskStateStore, **parameters: Any) -> None:
@@ -649,7 +644,7 @@ def test_a_retry_of_a_stream_that_delivered_all_has_the_result(store: TaskStateS
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 1}, "must be of version 7; got 1", id="version"),
+        pytest.param({"version": 1}, "must be of version 8; got 1", id="version"),
         pytest.param({"colour": 1}, "unknown keys ['colour']", id="unknown-key"),
     ],
 )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.state import deployment
-from airflow_provider_kafka_spark.state.run_state import RunStateStore, StreamRunStore
+from airflow_provider_kafka_spark.state.run_state import RunStateStore
+from airflow_provider_kafka_spark.state.stream_state import StreamRunStore
 from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, Variables, task_context, use_variables

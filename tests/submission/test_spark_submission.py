@@ -112,7 +112,7 @@ def submit(connection: Callable[..., None], home: Path, tmp_path: Path) -> Submi
             submit_options={"deploy_mode": deploy_mode, **options},
         )
         with pytest.raises(JobReportMissingError):
-            hook.run(request, "batch", lambda _: None, JobCredentials(source, translate("k", LOGIN)))
+            hook.run(request, lambda _: None, JobCredentials(source, translate("k", LOGIN)))
         submitted = json.loads((home / "bin" / "submitted.json").read_text())
         return Submitted(Path(submitted.pop("folder")), **submitted)
 

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     HTTP_HOSTS,
     MAVEN_REPOSITORY,
     TOKEN_ENDPOINT_HOSTS,
-    VARIABLE_PREFIXES,
+    VARIABLE_PREFIX,
     Setting,
     cache_folder,
     class_archive_enabled,
@@ -44,7 +44,7 @@ _PRINT = "print(cache_folder(), maven_repository(), class_archive_enabled())"
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(VARIABLE_PREFIXES):
+        if name.startswith(VARIABLE_PREFIX):
             monkeypatch.delenv(name)
 
 
@@ -75,24 +75,18 @@ def test_hosts_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.process
-def test_airflow_cfg_is_read_after_variables_and_those_of_airflows_form_come_first(
-    airflow_cfg: Mapping[str, str],
-) -> None:
-    environment = {
-        "AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/from/variable",
-        "AIRFLOW_KAFKA_SPARK_CACHE": "/from/earlier",
-        "AIRFLOW_KAFKA_SPARK_MAVEN_REPOSITORY": "file:///earlier",
-    }
+def test_airflow_cfg_is_read_after_variables(airflow_cfg: Mapping[str, str]) -> None:
+    environment = {"AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/from/variable"}
     code = f"import airflow, os; {_IMPORT}; {_PRINT}; os.environ.update({environment}); {_PRINT}"
 
     assert run(code, airflow_cfg).splitlines() == [
         "/from/cfg https://cfg.example.com False",
-        "/from/variable file:///earlier False",
+        "/from/variable https://cfg.example.com False",
     ]
 
 
 def test_a_process_without_airflow_reads_variables_and_does_not_import_it(airflow_cfg: Mapping[str, str]) -> None:
-    environment = {"AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/new", "AIRFLOW_KAFKA_SPARK_CLASS_ARCHIVE": "off"}
+    environment = {"AIRFLOW__KAFKA_SPARK__CACHE_FOLDER": "/new", "AIRFLOW__KAFKA_SPARK__CLASS_ARCHIVE": "off"}
     code = f"import sys; {_IMPORT}; {_PRINT}; print('airflow' in sys.modules)"
 
     assert run(code, {**airflow_cfg, **environment}).splitlines() == ["/new None False", "False"]
@@ -111,9 +105,8 @@ def test_airflow_lists_the_section(airflow_cfg: Mapping[str, str]) -> None:
 
 
 @pytest.mark.parametrize("value", ["true", "T", "1", "on", "", "False", "f", "0", "OFF"])
-@pytest.mark.parametrize("variable", [CLASS_ARCHIVE.variable, CLASS_ARCHIVE.earlier_variable])
-def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
-    monkeypatch.setenv(variable, value)
+def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(CLASS_ARCHIVE.variable, value)
 
     assert class_archive_enabled() == (value in ("true", "T", "1", "on", ""))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.checks import read_json
 from airflow_provider_kafka_spark.core.copies.declaration import BOUNDED, COMMON, Decides, names
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, shortened
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.errors import (
     InvalidInputError,
@@ -20,14 +20,14 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
-from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
+from airflow_provider_kafka_spark.core.shown_text import item, markdown_item, shortened
 from airflow_provider_kafka_spark.core.topics.known_topics import TOPIC_ID, recreated
 from airflow_provider_kafka_spark.core.topics.resolve import MissingRange
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 
 ORIGIN_VERSION = 2
 #: What a plan fixes.
-_FIXED = frozenset(names((*COMMON, *BOUNDED), Decides.COPY, Decides.LAYOUT))
+_FIXED = frozenset(names((*COMMON, *BOUNDED), Decides.COPY, Decides.HOW))
 #: Of a result, and of stored parameters.
 _KEY = "plan"
 #: Of what a result has at that key.
@@ -59,12 +59,12 @@ class PlanOrigin:
             raise ProtocolError(f"A plan must have the parameters of a copy, and no others; got {shortened(wrong)}.")
 
     @classmethod
-    def of(cls, planned: PlannedCopy, layout: Mapping[str, Any]) -> PlanOrigin:
-        """:param layout: the parameters that decide the layout."""
+    def of(cls, planned: PlannedCopy, how: Mapping[str, Any]) -> PlanOrigin:
+        """:param how: the parameters that say how the copy is done, by name."""
         parameters, plan, transform = planned.parameters.by_name(), planned.plan, planned.transform
-        copied = {name: parameters[name] for name in parameters if name not in planned.parameters.records}
+        copied = {name: parameters[name] for name in parameters if name not in planned.parameters.selection}
         return cls(
-            parameters={**copied, **layout},
+            parameters={**copied, **how},
             window=(transform.window_start_ms, transform.window_end_ms),
             source_cluster_id=plan.source_cluster_id,
             target_cluster_id=plan.target_cluster_id,
@@ -135,8 +135,8 @@ class ApprovedPlan:
         return SealedPlan(cls(origin, ranges, tuple(missing)), {**result, _KEY: plan}, seal)
 
     @classmethod
-    def from_records(cls, records: Mapping[str, Any]) -> ApprovedPlan | None:
-        """What :meth:`to_records` gave; None if a task was given no plan.
+    def from_selection(cls, records: Mapping[str, Any]) -> ApprovedPlan | None:
+        """What :meth:`to_selection` gave; None if a task was given no plan.
 
         :raises ProtocolError: if they are not those of this version.
         """
@@ -147,8 +147,8 @@ class ApprovedPlan:
         missing = decode(tuple[MissingRange, ...], records["missing"], name="Stored missing ranges", remedy=remedy)
         return cls(origin, OffsetRanges.parse(records["offset_ranges"]), missing)
 
-    def to_records(self) -> dict[str, Any]:
-        """As ``CopyParameters.records`` has it, to be stored for a retry."""
+    def to_selection(self) -> dict[str, Any]:
+        """As ``CopyParameters.selection`` has it, to be stored for a retry."""
         return {
             _KEY: self.origin.to_json(),
             "offset_ranges": self.ranges.to_json(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from airflow_provider_kafka_spark.core.checks import (
@@ -15,7 +15,6 @@ from airflow_provider_kafka_spark.core.checks import (
     whole_number,
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
-from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 from airflow_provider_kafka_spark.core.wire.protocol import PauseWhileLag, Transform
 
@@ -43,40 +42,47 @@ def parse_pause(value: object, max_pause: object) -> PauseWhileLag | None:
     )
 
 
+#: Fields of a transformation that have another name than the parameter that they are of.
+_PARAMETERS = {"topic": "target_topic", "topic_expr": "target_topic_expr"}
+#: Those that no parameter says alone.
+_WINDOW = ("window_start_ms", "window_end_ms")
+
+
+def transform_by_name(transform: Transform) -> dict[str, Any]:
+    """A transformation without its window as plain JSON, by the names of the operator's parameters."""
+    return {_PARAMETERS.get(n, n): value for n, value in encode(transform).items() if n not in _WINDOW}
+
+
 @dataclass(frozen=True, slots=True)
 class CopyParameters:
     """The parameters that decide which records are copied and to where: plain data, one form for each meaning.
 
-    :param records: the parameters that define the records to read, by name, as plain JSON. Each kind of operator has
+    :param transform: how each record is changed, without a window.
+    :param selection: the parameters that say which records are read, by name, as plain JSON. Each kind of operator has
         its own.
     """
 
     source_conn_id: str
     target_conn_id: str | None
-    target_topic: str | None
-    target_topic_expr: str | None
-    where: str | None
-    columns: Mapping[str, str]
-    preserve_partition: bool
-    preserve_timestamps: bool
-    include_headers: bool
-    provenance: Trace
+    transform: Transform
     delivery: str
     isolation_level: str
     source_options: Mapping[str, str]
     sink_options: Mapping[str, str]
-    records: Mapping[str, Any]
-    topic_map: Mapping[str, str] = field(default_factory=dict)
-    keys: tuple[Any, ...] | None = None
-    headers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    reject_when: str | None = None
-    dead_letter_topic: str | None = None
-    schema_id_map: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    selection: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], selection: Mapping[str, Any]) -> CopyParameters:
+        """:param values: of the other parameters, read, by name."""
+        names = {f.name: _PARAMETERS.get(f.name, f.name) for f in fields(Transform) if f.name not in _WINDOW}
+        transform = Transform(**{name: values[parameter] for name, parameter in names.items()})
+        others = {name: value for name, value in values.items() if name not in names.values()}
+        return cls(transform=transform, selection=selection, **others)
 
     @property
     def known_targets(self) -> tuple[str, ...]:
         """Every topic that may be written to; empty if ``target_topic_expr`` decides."""
-        return self.transform().targets
+        return self.transform.targets
 
     @property
     def is_exactly_once(self) -> bool:
@@ -91,32 +97,21 @@ class CopyParameters:
         """The connection of the target's cluster."""
         return self.target_conn_id or self.source_conn_id
 
-    def transform(self, start_ms: int | None = None, end_ms: int | None = None) -> Transform:
-        """How each record is changed.
-
-        :param start_ms: drop records with an older timestamp.
-        :param end_ms: drop records with this timestamp or a later one.
-        """
-        same = {f.name: getattr(self, f.name) for f in fields(Transform) if hasattr(self, f.name)}
-        return Transform(
-            topic=self.target_topic,
-            topic_expr=self.target_topic_expr,
-            window_start_ms=start_ms,
-            window_end_ms=end_ms,
-            **same,
-        )
-
     def by_name(self) -> dict[str, Any]:
         """Plain JSON by the names of the operator's parameters; :meth:`from_names` reads it back."""
         plain = encode(self)
-        records: dict[str, Any] = plain.pop("records")
-        return {**plain, **records}
+        selection: dict[str, Any] = plain.pop("selection")
+        del plain["transform"]
+        return {**plain, **transform_by_name(self.transform), **selection}
 
     @classmethod
     def from_names(cls, values: Mapping[str, Any]) -> CopyParameters:
         """:raises ProtocolError: if they are not those of this version."""
-        names = {f.name for f in fields(cls)}
-        common = {name: value for name, value in values.items() if name in names}
-        records = {name: value for name, value in values.items() if name not in names}
+        parts = {f.name: _PARAMETERS.get(f.name, f.name) for f in fields(Transform)}
+        transform = {name: values[parameter] for name, parameter in parts.items() if parameter in values}
+        known = {f.name for f in fields(cls)}
+        common = {name: value for name, value in values.items() if name in known}
+        selection = {n: value for n, value in values.items() if n not in known and n not in parts.values()}
+        plain = {**common, "transform": {**transform, **dict.fromkeys(_WINDOW)}, "selection": selection}
         remedy = "Clear the task, which makes a new plan with its current parameters."
-        return decode(cls, {**common, "records": records}, name="The task's stored parameters", remedy=remedy)
+        return decode(cls, plain, name="The task's stored parameters", remedy=remedy)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, shortened
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage
 from airflow_provider_kafka_spark.core.ledger.entry import deliveries_of_event
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
-from airflow_provider_kafka_spark.core.shown_text import moment
+from airflow_provider_kafka_spark.core.shown_text import moment, shortened
 
 _THERE = (Coverage.COVERED, Coverage.DUPLICATED)
 
@@ -23,7 +23,7 @@ _THERE = (Coverage.COVERED, Coverage.DUPLICATED)
 class Decision:
     """The facts beside the plan.
 
-    :param records: the parameters that say which records were asked for, as ``CopyParameters.records`` has them.
+    :param records: the parameters that say which records were asked for, as ``CopyParameters.selection`` has them.
     :param brokers: bootstrap servers of the source and of the target.
     :param asked_by: who has triggered the DAG run; empty if Airflow does not say.
     :param copied_before: of the plan's offsets, those that the ledger knows as copied to these targets; None if it was

@@ -45,7 +45,7 @@ class Decides(Enum):
     #: What is done with a record. A retry takes it from the first try, and a plan fixes it.
     COPY = auto()
     #: How it is done. Each try takes its own, unless a plan fixes it.
-    LAYOUT = auto()
+    HOW = auto()
     #: Each try takes its own.
     TRY = auto()
 
@@ -166,10 +166,10 @@ COMMON = (
     Declared("target_topic", OPTIONAL_TEXT, Decides.COPY),
     Declared("topic_map", TOPIC_MAP, Decides.COPY),
     Declared("target_topic_expr", OPTIONAL_TEXT, Decides.COPY),
-    Declared("create_target_topics", FLAG, Decides.LAYOUT),
-    Declared("new_topic_partitions", COUNT, Decides.LAYOUT),
-    Declared("on_refused_config", _one_of(check_on_refused_config), Decides.LAYOUT),
-    Declared("allow_same_topic", FLAG, Decides.LAYOUT),
+    Declared("create_target_topics", FLAG, Decides.HOW),
+    Declared("new_topic_partitions", COUNT, Decides.HOW),
+    Declared("on_refused_config", _one_of(check_on_refused_config), Decides.HOW),
+    Declared("allow_same_topic", FLAG, Decides.HOW),
     Declared("where", SQL, Decides.COPY),
     Declared("keys", KEYS, Decides.COPY),
     Declared("headers", HEADERS, Decides.COPY),
@@ -184,12 +184,12 @@ COMMON = (
     Declared("delivery", _one_of(check_delivery_mode), Decides.COPY),
     Declared("isolation_level", _one_of(is_read_committed), Decides.COPY),
     Declared("sink_options", SINK_OPTIONS, Decides.COPY),
-    Declared("reader", Kind(lambda value, _: parse_reader(value)), Decides.LAYOUT),
-    Declared("fail_on_data_loss", FLAG, Decides.LAYOUT),
-    Declared("max_records_per_second", COUNT, Decides.LAYOUT),
-    Declared("max_bytes_per_second", COUNT, Decides.LAYOUT),
-    Declared("pause_while_lag", PAUSE, Decides.LAYOUT),
-    Declared("max_pause", TIME_SPAN, Decides.LAYOUT),
+    Declared("reader", Kind(lambda value, _: parse_reader(value)), Decides.HOW),
+    Declared("fail_on_data_loss", FLAG, Decides.HOW),
+    Declared("max_records_per_second", COUNT, Decides.HOW),
+    Declared("max_bytes_per_second", COUNT, Decides.HOW),
+    Declared("pause_while_lag", PAUSE, Decides.HOW),
+    Declared("max_pause", TIME_SPAN, Decides.HOW),
     Declared("max_planned_records", COUNT, Decides.TRY),
     Declared("allow_duplicates", FLAG, Decides.TRY),
     Declared("plan_only", FLAG, Decides.TRY),
@@ -203,8 +203,8 @@ COMMON = (
 #: Beside those, of batches and replays.
 BOUNDED = (
     Declared("plan", JSON, Decides.TRY),
-    Declared("max_records_per_partition", COUNT, Decides.LAYOUT),
-    Declared("preserve_order", FLAG, Decides.LAYOUT),
+    Declared("max_records_per_partition", COUNT, Decides.HOW),
+    Declared("preserve_order", FLAG, Decides.HOW),
     Declared("source_options", SOURCE_OPTIONS, Decides.COPY),
 )
 _TOPICS = (

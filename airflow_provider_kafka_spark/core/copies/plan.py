@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_provider_kafka_spark.core.copies.identity import digest_of, fingerprint_of_transform
 from airflow_provider_kafka_spark.core.copies.plan_cost import cost_warnings
+from airflow_provider_kafka_spark.core.copies.target import Target, check_target
 from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, PlanTooLargeError, TargetError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES, MAX_RANGES
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans, tasks_of
-from airflow_provider_kafka_spark.core.records.topic_map import mapped
-from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item
+from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item, shortened
 from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics, recreated, standard_id
@@ -25,59 +24,6 @@ from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 PLAN_VERSION = 3
 _MAX_TABLE_ROWS = 40
 _HEADINGS = ("topic[partition]", "from", "until", "records at most")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where records go.
-
-    :param topic: one topic for all; None when ``topic_expr`` decides per row.
-    :param topic_expr: an SQL expression over the source columns.
-    :param topic_map: the target of each source topic.
-    :param preserve_partition: write to the partition number that the record came from.
-    :param allow_same_topic: permit writing into a topic that is being read.
-    :param dead_letters: where rejected records go, or None.
-    """
-
-    topic: str | None
-    topic_expr: str | None = None
-    preserve_partition: bool = False
-    allow_same_topic: bool = False
-    topic_map: Mapping[str, str] = field(default_factory=dict)
-    dead_letters: str | None = None
-
-    def __post_init__(self) -> None:
-        given = {"target_topic": self.topic, "target_topic_expr": self.topic_expr, "topic_map": self.topic_map or None}
-        got = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-        if len(got) != 1:
-            raise TargetError(
-                "Give exactly one of target_topic='orders_copy', topic_map={'orders': 'orders_copy'} and "
-                f"target_topic_expr=\"concat(topic, '_copy')\"; got {shortened(got) or 'neither'}. (Without a target, "
-                "Spark would write the records back into their source topic.)"
-            )
-
-    def routes(self, topics: Iterable[str]) -> dict[str, list[str]]:
-        """For each target that is known, the source topics whose records go there.
-
-        >>> Target("copy").routes(["payments", "orders"])
-        {'copy': ['orders', 'payments']}
-
-        :raises TargetError: if ``topic_map`` has no target for one of them.
-        """
-        if self.topic_expr is not None:
-            return {}
-        names = sorted(set(topics))
-        routes: dict[str, list[str]] = {} if self.topic is None else {self.topic: names}
-        for source, name in mapped(names, self.topic_map).items() if self.topic is None else ():
-            routes.setdefault(name, []).append(source)
-        return routes if self.dead_letters is None else {**routes, self.dead_letters: names}
-
-    def __str__(self) -> str:
-        if self.topic_map:
-            text = shortened([f"{source} to {name}" for source, name in self.topic_map.items()])
-        else:
-            text = str(self.topic or self.topic_expr)
-        return text if self.dead_letters is None else f"{text}, rejected records to {self.dead_letters}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +40,7 @@ class ReplayPlan:
     :param window: of timestamps, if the ranges were cut by one.
     :param spark_partitions: number of Spark tasks that read.
     :param warnings: what the author should know.
+    :param leaves_out: it has not what other runs have copied of what was asked for.
     """
 
     source_cluster_id: str
@@ -109,6 +56,7 @@ class ReplayPlan:
     window: TimeWindow | None = None
     spark_partitions: int = 0
     warnings: tuple[str, ...] = ()
+    leaves_out: bool = False
 
     @property
     def source(self) -> KnownTopics:
@@ -141,7 +89,7 @@ class ReplayPlan:
             "topic_ids": dict(self.topic_ids),
             "target": [self.target_cluster_id, self.target.topic, self.target.topic_expr, *self._further()],
         }
-        return _digest(content)
+        return digest_of(content)
 
     def _further(self) -> list[Any]:
         mapped_topics = [sorted(self.target.topic_map.items())] if self.target.topic_map else []
@@ -284,44 +232,6 @@ class ReplayPlan:
         ]
 
 
-def fingerprint_of_transform(transform: Mapping[str, Any]) -> dict[str, str]:
-    """The part of :meth:`ReplayPlan.fingerprint` that does not depend on a plan.
-
-    >>> fingerprint_of_transform({"where": "offset > 3"})
-    {'where': '7065e0eb7ec334ea'}
-    """
-    # Of another topic that is mapped nothing was delivered before.
-    routes = {f"the target of {source!r}": name for source, name in transform.get("topic_map", {}).items()}
-    # Nor was a record with another id: an id that the map lacks is an error.
-    ids = {
-        f"schema id {old} of {side}": str(new)
-        for side, of_side in transform.get("schema_id_map", {}).items()
-        for old, new in of_side.items()
-    }
-    single = {name: value for name, value in transform.items() if name != "topic_map"}
-    if "schema_id_map" in single:
-        single["schema_id_map"] = sorted(single["schema_id_map"])
-    return {name: _digest(value) for name, value in {**single, **routes, **ids}.items()}
-
-
-def fingerprint_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names of what differs. A name that one side does not have counts as equal.
-
-    >>> fingerprint_changes({"where": "a", "columns": "b"}, {"where": "c", "the topic 'new'": "d"})
-    ['where']
-    """
-    return [name for name, value in now.items() if before.get(name, value) != value]
-
-
-def shortened(names: Sequence[str]) -> str:
-    """The names joined for a message, limited to five.
-
-    >>> shortened([f"t{i}" for i in range(7)])
-    't0, t1, t2, t3, t4 and 2 more'
-    """
-    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-
-
 def make_plan(
     resolved: ResolvedRanges,
     source: ClusterState,
@@ -372,6 +282,7 @@ def make_plan(
         target=target,
         ranges=resolved.ranges,
         missing=resolved.missing,
+        leaves_out=resolved.leaves_out,
         topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
         reached=LogEnds.of(resolved.ranges.without_empty(), source),
         partition_counts=counts,
@@ -396,70 +307,6 @@ def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
             "Kafka partition; of more Kafka partitions than that, plan some topics at a time."
         )
     return tasks
-
-
-def check_target(
-    name: str,
-    target: Target,
-    ranges: Mapping[str, OffsetRanges],
-    source: ClusterState,
-    target_cluster: ClusterState,
-    read: Collection[str],
-) -> list[str]:
-    """Check that a topic can take the records.
-
-    :param ranges: that go there, by their topic.
-    :param read: all topics that are read.
-
-    :return: warnings about what can still fail.
-    :raises TargetError: if it does not exist, has too few partitions for ``preserve_partition``, or is being read.
-    """
-    where = f"the cluster of connection {target_cluster.conn_id!r}"
-    state = target_cluster.topics.get(name)
-    if state is None:
-        raise TargetError(
-            f"The target topic {name!r} does not exist on {where}. Create it with the partitions and settings you "
-            "want; Spark would leave that to the broker's defaults, or time out after 60 s."
-        )
-    same_cluster = source.cluster_id == target_cluster.cluster_id
-    if same_cluster and name in read and not target.allow_same_topic:
-        raise TargetError(
-            f"The target topic {name!r} is also read: its records would be written back into it. Choose another "
-            "target_topic, or pass allow_same_topic=True if that is what you mean (the copy still ends, since its "
-            "ranges are fixed before it starts)."
-        )
-    if target.preserve_partition and name != target.dead_letters:
-        numbers = (r.partition for of_topic in ranges.values() for r in of_topic if not r.is_empty)
-        needed = max(numbers, default=-1) + 1
-        if needed > len(state.partitions):
-            raise TargetError(
-                f"preserve_partition=True needs at least {needed} partitions in the target topic {name!r} on {where}; "
-                f"it has {len(state.partitions)}. Spark would write part of the records and then time out. Add "
-                "partitions, or pass preserve_partition=False."
-            )
-    return _target_warnings(name, state.config, ranges, source)
-
-
-def _target_warnings(name: str, config: Mapping[str, str], read: Iterable[str], source: ClusterState) -> list[str]:
-    warnings = []
-    if "compact" in config.get("cleanup.policy", "delete"):
-        warnings.append(
-            f"The target topic {name!r} is compacted: it refuses records without a key, and keeps only the last "
-            "record of each key."
-        )
-    limit = int(config.get("max.message.bytes", 0))
-    for topic in sorted(read):
-        largest = int(source.topic(topic).config.get("max.message.bytes", 0))
-        if limit and largest > limit:
-            warnings.append(
-                f"The target topic {name!r} takes messages of at most {limit:,} bytes, and {topic!r} may hold some of "
-                f"{largest:,}; one of those would fail the job."
-            )
-    return warnings
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:

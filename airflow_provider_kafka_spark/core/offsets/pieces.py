@@ -88,14 +88,14 @@ def cut(
     tasks: Iterable[Sequence[OffsetRange]],
     topic_ids: Mapping[str, str],
     *,
-    goes_on: bool = False,
+    is_of_stream: bool = False,
 ) -> tuple[Piece, ...]:
     """The pieces of the given Spark tasks. The time is linear in the ranges, apart from sorting them.
 
     :param ranges: disjoint and not empty, each with the index of the planned range that it lies in.
     :param tasks: the spans that each Spark task reads, sorted; together they cover all ranges.
     :param topic_ids: id of each source topic, as far as it is known: a topic that is recreated gives other names.
-    :param goes_on: of a stream, whose next batch goes on in each partition: names without offsets.
+    :param is_of_stream: of a stream, whose next batch goes on in each partition: names without offsets.
     :raises PlanError: if two pieces have one name, or a range is not covered.
     """
     wanted = sorted(ranges)
@@ -111,7 +111,7 @@ def cut(
                 if r.until_offset > span.until_offset:
                     break
                 following += 1
-        pieces.append(Piece(_name(spans, topic_ids, goes_on=goes_on), spans, tuple(parts)))
+        pieces.append(Piece(_name(spans, topic_ids, is_of_stream=is_of_stream), spans, tuple(parts)))
     covered = sum(piece.offsets for piece in pieces)
     if covered != sum(r.size for r in wanted) or len({piece.name for piece in pieces}) < len(pieces):
         raise PlanError(
@@ -182,6 +182,6 @@ def split_name(name: str) -> tuple[str, int, int] | None:
     return None if found is None else (found[1], int(found[2]), int(found[3]))
 
 
-def _name(spans: Sequence[OffsetRange], topic_ids: Mapping[str, str], *, goes_on: bool) -> str:
+def _name(spans: Sequence[OffsetRange], topic_ids: Mapping[str, str], *, is_of_stream: bool) -> str:
     name = partition_name(spans[0].topic_partition, topic_ids)
-    return name if goes_on else f"{name}-{spans[0].from_offset}-{spans[-1].until_offset}"
+    return name if is_of_stream else f"{name}-{spans[0].from_offset}-{spans[-1].until_offset}"

@@ -24,11 +24,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
-from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import CheckpointError, ProtocolError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
@@ -53,7 +52,7 @@ LEASE_SECONDS = 20.0
 STALE_SECONDS = 30.0
 _LARGEST_BATCH = 2**63 - 1
 _LONGEST_TEXT = 500
-MANIFEST_VERSION = 2
+MANIFEST_VERSION = 3
 _SUBMISSION_VERSION = 1
 #: The supported version of Spark's log files (Spark 4.0 writes it).
 _LOG_VERSION = "v1"
@@ -62,80 +61,6 @@ _LONGEST_REASON = 300
 _STREAM_ID = re.compile(r"[0-9a-f]{16}")
 
 Offsets = Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """The job that a checkpoint belongs to. With Spark alone, a job that differs in any of these fields would copy
-    nothing or the wrong records, and succeed.
-
-    :param selection: the topics, the pattern or the assignment, as text.
-    :param target_topic: or None, when ``target_topic_expr`` or ``topic_map`` decides.
-    :param filters: ``keys`` and ``headers`` as JSON.
-    :param dead_letters: ``reject_when`` and ``dead_letter_topic`` as JSON.
-    """
-
-    source_cluster_id: str
-    selection: str
-    target_cluster_id: str
-    target_topic: str | None
-    target_topic_expr: str | None = None
-    where: str | None = None
-    columns: str = "{}"
-    preserve_partition: bool = False
-    topic_map: Mapping[str, str] = field(default_factory=dict)
-    filters: str = "{}"
-    dead_letters: str = "{}"
-    schema_id_map: str = "{}"
-
-    @classmethod
-    def of(cls, parameters: CopyParameters, source_cluster_id: str, target_cluster_id: str) -> Binding:
-        """That of a stream with these parameters, whose texts are the same in whatever order they were given."""
-        records = parameters.records
-        selection = [records["topics"] or [], records["topic_pattern"], records["assign"]]
-        return cls(
-            source_cluster_id=source_cluster_id,
-            selection=json.dumps(selection, sort_keys=True),
-            target_cluster_id=target_cluster_id,
-            target_topic=parameters.target_topic,
-            target_topic_expr=parameters.target_topic_expr,
-            where=parameters.where,
-            columns=json.dumps(parameters.columns, sort_keys=True),
-            preserve_partition=parameters.preserve_partition,
-            topic_map=parameters.topic_map,
-            filters=_json_of_given(keys=parameters.keys, headers=parameters.headers),
-            dead_letters=_json_of_given(
-                reject_when=parameters.reject_when, dead_letter_topic=parameters.dead_letter_topic
-            ),
-            schema_id_map=json.dumps(parameters.schema_id_map, sort_keys=True),
-        )
-
-    def differences(self, other: Binding) -> list[str]:
-        """Descriptions of the fields that differ. A topic that only one of the maps has is no difference: what is read
-        must be mapped in any case.
-        """
-        mine, theirs = asdict(self), asdict(other)
-        common = self.topic_map.keys() & other.topic_map.keys()
-        if common and all(self.topic_map[topic] == other.topic_map[topic] for topic in common):
-            mine["topic_map"] = theirs["topic_map"]
-        if _agree(self.schema_id_map, other.schema_id_map):
-            mine["schema_id_map"] = theirs["schema_id_map"]
-        return [f"{name} is {theirs[name]!r} and was {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
-
-
-def _agree(mine: str, theirs: str) -> bool:
-    """Whether both maps of schema ids are of the same sides, and no id becomes two."""
-    try:
-        one, two = (decode_text(dict[str, dict[str, Any]], text) for text in (mine, theirs))
-    except ProtocolError:
-        return False
-    return one.keys() == two.keys() and all(
-        one[side][old] == two[side][old] for side in one for old in one[side].keys() & two[side].keys()
-    )
-
-
-def _json_of_given(**values: Any) -> str:
-    return json.dumps({name: value for name, value in values.items() if value}, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)

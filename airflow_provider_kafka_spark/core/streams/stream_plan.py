@@ -6,14 +6,14 @@ recreated it reads only the records after the old offset (3 of 40 records in a t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import BoundError, CheckpointError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.topics.bounds import AtTimestamp, Bound, Latest, iso
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
@@ -219,16 +219,9 @@ def _go_on(
             starts[p] = start
         if start is None or (gone and not gone[0].offset_range.size):
             lost.add(p)
-    batch = []
-    for r in checkpoint.uncommitted_ranges:
-        if (p := r.topic_partition) in lost:
-            continue
-        cut = _cut(p, cluster)
-        if r.until_offset > cut:
-            reason = f"{_was_cut(p, cluster)}; an uncommitted batch was to read it up to {r.until_offset}"
-            missing.append(MissingRange(OffsetRange(p.topic, p.partition, cut, cut), reason))
-            lost.add(p)
-        batch.append(replace(r, until_offset=min(r.until_offset, cut)))
+    batch, cut = _uncut(checkpoint, lost, cluster)
+    missing += cut
+    lost |= {m.offset_range.topic_partition for m in cut}
     # Before the selection, which may name a deleted topic, is compared with the cluster: this error names the loss.
     raise_on_data_loss(missing, rules)
     selection, absent = _still_there(selection, cluster, rules)
@@ -238,13 +231,8 @@ def _go_on(
         log_start = cluster.partition(p).log_start
         starts[p] = log_start
         if log_start:
-            gone = [
-                MissingRange(
-                    OffsetRange(p.topic, p.partition, 0, log_start),
-                    f"aged out before it was read: {p} is new to the stream and its log starts at {log_start}",
-                )
-            ]
-            missing += gone
+            reason = f"aged out before it was read: {p} is new to the stream and its log starts at {log_start}"
+            missing.append(MissingRange(OffsetRange(p.topic, p.partition, 0, log_start), reason))
     ranges, warnings = [], first_ten([f"The topic {name!r} does not exist and is left out." for name in absent])
     for p in partitions:
         state = cluster.partition(p)
@@ -258,21 +246,35 @@ def _go_on(
     number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
     if uncommitted:
         _raise_if_changed(checkpoint, manifest.form, form)
-    topic_ids = {**manifest.topic_ids, **_topic_ids(resolved.ranges, cluster)}
+    topic_ids, reached = _topic_ids(resolved.ranges, cluster), LogEnds.of(resolved.ranges, cluster)
     if not lost:
-        same = replace(manifest, form=form, topic_ids=topic_ids, reached=LogEnds.of(resolved.ranges, cluster))
+        all_ids = {**manifest.topic_ids, **topic_ids}
+        same = replace(manifest, form=form, topic_ids=all_ids, reached=reached)
         return StreamPlan(resolved, checkpoint.number, same, False, uncommitted, number, added)
     # The offsets of the old topic do not apply to the new one, so Spark gets a checkpoint without them.
     after = {**starts, **{r.topic_partition: r.until_offset for r in uncommitted}}
-    new = replace(
-        manifest,
-        form=form,
-        stream_id=new_stream_id,
-        starting={p: after[p] for p in partitions},
-        topic_ids=_topic_ids(resolved.ranges, cluster),
-        reached=LogEnds.of(resolved.ranges, cluster),
-    )
+    starting = {p: after[p] for p in partitions}
+    new = replace(manifest, form=form, stream_id=new_stream_id, starting=starting, topic_ids=topic_ids, reached=reached)
     return StreamPlan(resolved, checkpoint.number + 1, new, True, uncommitted, number if uncommitted else None, added)
+
+
+def _uncut(
+    checkpoint: Checkpoint, lost: Collection[TopicPartition], cluster: ClusterState
+) -> tuple[list[OffsetRange], list[MissingRange]]:
+    """What the log still has of an uncommitted batch, and where it was cut since the batch began.
+
+    :param lost: partitions that hold other records now, without them.
+    """
+    batch, missing = [], []
+    for r in checkpoint.uncommitted_ranges:
+        if (p := r.topic_partition) in lost:
+            continue
+        cut = _cut(p, cluster)
+        if r.until_offset > cut:
+            reason = f"{_was_cut(p, cluster)}; an uncommitted batch was to read it up to {r.until_offset}"
+            missing.append(MissingRange(OffsetRange(p.topic, p.partition, cut, cut), reason))
+        batch.append(replace(r, until_offset=min(r.until_offset, cut)))
+    return batch, missing
 
 
 def _raise_if_changed(checkpoint: Checkpoint, begun: BatchForm, form: BatchForm) -> None:

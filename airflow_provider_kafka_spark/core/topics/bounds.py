@@ -8,19 +8,24 @@ JSON only.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
 
 from airflow_provider_kafka_spark.core.checks import read_json
-from airflow_provider_kafka_spark.core.errors import BoundError
+from airflow_provider_kafka_spark.core.errors import BoundError, PlanError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, by_topic
 
 #: A smaller number, read as milliseconds since 1970, lies before 1973-03-03 and is most likely in seconds.
 SMALLEST_EPOCH_MS = 10**11
 #: Beyond this (the year 5138) it is most likely microseconds.
 _LARGEST_EPOCH_MS = 10**14
+
+#: Producers' clocks and sending times differ by this much, in ms.
+_OUT_OF_ORDER_MS = 1_000
+#: Of sampled records: at least so many outside of the window, and so many times those inside, are an error.
+_FEWEST_OUTSIDE, _FAR_MORE = 20, 10
 
 _EPOCH_TEXT = re.compile(r"-?[0-9]{1,30}")
 
@@ -268,10 +273,69 @@ class TimeWindow:
         return (self.start_ms is None or self.start_ms <= epoch_ms) and (self.end_ms is None or epoch_ms < self.end_ms)
 
 
+def check_samples(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> None:
+    """:param samples: as of :func:`older_than_window`.
+    :raises PlanError: if far more of the planned records are outside of the window than inside.
+    """
+    times = [ms for of_partition in samples.values() for ms in of_partition]
+    outside = [ms for ms in times if not window.has(ms)]
+    if len(outside) >= max(_FEWEST_OUTSIDE, _FAR_MORE * (len(times) - len(outside))):
+        raise PlanError(
+            f"Most records of a window must have their time in it; of {len(times):,} that were read out of the planned "
+            f"offsets, {len(outside):,} have not, such as one of {moment(min(outside))}. Nothing was written. "
+            "exact_window=False copies them all, so that consecutive windows still take every record once; "
+            "exact_window=True leaves out those outside of the window; starting_offsets and ending_offsets cut a log "
+            "without order."
+        )
+
+
+def older_than_window(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> list[str]:
+    """A warning if planned offsets hold records from before the window: timestamps are out of order there.
+
+    :param samples: timestamps, in ms, of some planned records of each partition.
+    """
+    start = window.start_ms or 0
+    oldest = {p: min(times) for p, times in sorted(samples.items()) if times}
+    early = {p: ms for p, ms in oldest.items() if ms < start - _OUT_OF_ORDER_MS}
+    if not early:
+        return []
+    partition, ms = min(early.items(), key=lambda item: item[1])
+    return [
+        (
+            f"The planned offsets of {len(early):,} of the partitions have records from before the window, such as "
+            f"one of {iso(ms)} in {partition}, since timestamps are out of order there. All of them are copied; "
+            "exact_window=True leaves out records from outside of the window."
+        )
+    ]
+
+
+def check_window(window: TimeWindow, now_ms: int) -> None:
+    """:raises BoundError: if the window starts or ends in the future: not all of its records have arrived, and a
+    successful task would claim that they have.
+    """
+    if window.start_ms is not None and window.start_ms > now_ms:
+        raise BoundError(
+            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. "
+            "A number is read as milliseconds since 1970."
+        )
+    if window.end_ms is not None and window.end_ms > now_ms:
+        raise BoundError(
+            "ending_timestamp must not lie in the future, or records that arrive until then would be left out of a "
+            f"finished copy; got {iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as "
+            "a schedule with a data interval does, or leave ending_timestamp out to copy what is there."
+        )
+
+
 def iso(epoch_ms: int) -> str:
     """ISO 8601 in UTC with milliseconds, for messages and logs."""
     moment = datetime.fromtimestamp(epoch_ms // 1_000, tz=timezone.utc)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1_000:03d}Z"
+
+
+def moment(epoch_ms: int) -> str:
+    """As :func:`iso`, of any number."""
+    # The largest that Python's datetime has is in the year 9999.
+    return iso(epoch_ms) if epoch_ms < 253_402_300_800_000 else f"{epoch_ms:,} ms"
 
 
 def _number_of(bound: RequestedOffset) -> int:

@@ -9,7 +9,7 @@ from airflow_provider_kafka_spark.core.errors import OptionError, TargetError
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
 
 #: What to do with a setting of the source that the target's brokers refuse.
-FAIL, LEAVE_OUT = ON_REFUSED_CONFIG = ("fail", "leave_out")
+FAIL_IF_REFUSED, LEAVE_OUT = ON_REFUSED_CONFIG = ("fail", "leave_out")
 #: Settings that name brokers of the source's cluster.
 _OF_ONE_CLUSTER = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 

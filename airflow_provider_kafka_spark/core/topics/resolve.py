@@ -6,7 +6,7 @@ and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, OpenTransactionError, PlanError
@@ -21,15 +21,12 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
     RequestedOffset,
     TimeWindow,
     iso,
+    moment,
 )
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
 PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
-#: Producers' clocks and sending times differ by this much, in ms.
-_OUT_OF_ORDER_MS = 1_000
-#: Of sampled records: at least so many outside of the window, and so many times those inside, are an error.
-_FEWEST_OUTSIDE, _FAR_MORE = 20, 10
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -47,12 +44,16 @@ class MissingRange:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRanges:
-    """The ranges to read, the missing ranges, warnings for the author, and the window that the ranges were cut by."""
+    """The ranges to read, the missing ranges, warnings for the author, and the window that the ranges were cut by.
+
+    :param leaves_out: they have not what other runs have copied of what was asked for.
+    """
 
     ranges: OffsetRanges
     missing: tuple[MissingRange, ...] = ()
     warnings: tuple[str, ...] = ()
     window: TimeWindow | None = None
+    leaves_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,42 +73,6 @@ class ReadRules:
         return min(state.last_stable, state.high_watermark) if self.read_committed else state.high_watermark
 
 
-def check_samples(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> None:
-    """:param samples: as of :func:`older_than_window`.
-    :raises PlanError: if far more of the planned records are outside of the window than inside.
-    """
-    times = [ms for of_partition in samples.values() for ms in of_partition]
-    outside = [ms for ms in times if not window.has(ms)]
-    if len(outside) >= max(_FEWEST_OUTSIDE, _FAR_MORE * (len(times) - len(outside))):
-        raise PlanError(
-            f"Most records of a window must have their time in it; of {len(times):,} that were read out of the planned "
-            f"offsets, {len(outside):,} have not, such as one of {_moment(min(outside))}. Nothing was written. "
-            "exact_window=False copies them all, so that consecutive windows still take every record once; "
-            "exact_window=True leaves out those outside of the window; starting_offsets and ending_offsets cut a log "
-            "without order."
-        )
-
-
-def older_than_window(samples: Mapping[TopicPartition, Sequence[int]], window: TimeWindow) -> list[str]:
-    """A warning if planned offsets hold records from before the window: timestamps are out of order there.
-
-    :param samples: timestamps, in ms, of some planned records of each partition.
-    """
-    start = window.start_ms or 0
-    oldest = {p: min(times) for p, times in sorted(samples.items()) if times}
-    early = {p: ms for p, ms in oldest.items() if ms < start - _OUT_OF_ORDER_MS}
-    if not early:
-        return []
-    partition, ms = min(early.items(), key=lambda item: item[1])
-    return [
-        (
-            f"The planned offsets of {len(early):,} of the partitions have records from before the window, such as "
-            f"one of {iso(ms)} in {partition}, since timestamps are out of order there. All of them are copied; "
-            "exact_window=True leaves out records from outside of the window."
-        )
-    ]
-
-
 def resolve_window(
     selection: Selection, starting: Bound, ending: Bound, cluster: ClusterState, rules: ReadRules
 ) -> ResolvedRanges:
@@ -124,10 +89,6 @@ def resolve_window(
         _raise_if_of_others(bound, name, cluster)
     ranges: list[OffsetRange] = []
     missing: list[MissingRange] = []
-    warnings: list[str] = []
-    open_ended: list[TopicPartition] = []
-    to_latest: dict[TopicPartition, PartitionState] = {}
-    unproven: list[TopicPartition] = []
     for partition in partitions:
         state = cluster.partition(partition)
         end = _resolve_end(ending.requested_for(partition), partition, state, cluster, rules)
@@ -139,37 +100,46 @@ def resolve_window(
             )
         missing += lost
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
-        requested_start = starting.requested_for(partition)
-        if (
-            isinstance(requested_start, AtTimestamp)
-            and not lost
-            and not _is_whole_from(requested_start, partition, cluster)
-        ):
-            unproven.append(partition)
-        requested_end = ending.requested_for(partition)
-        if isinstance(requested_end, Latest):
-            to_latest[partition] = state
-        if (
-            isinstance(requested_end, AtTimestamp)
-            and start < end
-            and cluster.first_at[(partition, requested_end.epoch_ms)] is None
-        ):
-            open_ended.append(partition)
-    warnings += open_transactions(to_latest, rules)
-    if unproven:
-        warnings.append(
-            f"No record from before the window's start is left in {_shortened(tuple(unproven), str)}. The topic's "
+    gone = {m.offset_range.topic_partition for m in missing}
+    whole = [p for p in partitions if p not in gone]
+    to_latest = {p: cluster.partition(p) for p in partitions if isinstance(ending.requested_for(p), Latest)}
+    warnings = (
+        *open_transactions(to_latest, rules),
+        *_unproven(whole, starting, cluster),
+        *_open_ended(ranges, ending, cluster),
+        *_ahead(partitions, cluster),
+    )
+    return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), warnings)
+
+
+def _unproven(partitions: Iterable[TopicPartition], starting: Bound, cluster: ClusterState) -> Iterator[str]:
+    """A warning of a start at a moment from before which no record is left."""
+    found = []
+    for partition in partitions:
+        requested = starting.requested_for(partition)
+        if isinstance(requested, AtTimestamp) and not _is_whole_from(requested, partition, cluster):
+            found.append(partition)
+    if found:
+        yield (
+            f"No record from before the window's start is left in {_shortened(tuple(found), str)}. The topic's "
             "retention explains that, if nothing was written there for so long; records of the window that were "
             "deleted (DeleteRecords) would look the same."
         )
-    if open_ended:
-        warnings.append(
-            f"No record at or after the window's end has arrived yet in {_shortened(tuple(open_ended), str)}, so the "
+
+
+def _open_ended(ranges: Iterable[OffsetRange], ending: Bound, cluster: ClusterState) -> Iterator[str]:
+    """A warning of an end at a moment that the log has not reached."""
+    found = []
+    for partition in (r.topic_partition for r in ranges if not r.is_empty):
+        requested = ending.requested_for(partition)
+        if isinstance(requested, AtTimestamp) and cluster.first_at[(partition, requested.epoch_ms)] is None:
+            found.append(partition)
+    if found:
+        yield (
+            f"No record at or after the window's end has arrived yet in {_shortened(tuple(found), str)}, so the "
             "window is cut at the end of the log there: late records of this window that arrive from now on will be "
             "in the next one."
         )
-    warnings += _ahead(partitions, cluster)
-    return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
 
 
 def _ahead(partitions: Collection[TopicPartition], cluster: ClusterState) -> list[str]:
@@ -177,18 +147,13 @@ def _ahead(partitions: Collection[TopicPartition], cluster: ClusterState) -> lis
     found = tuple((p, *cluster.ahead[p]) for p in partitions if p in cluster.ahead)
     if not found:
         return []
-    shown = _shortened(found, lambda record: f"{record[0]}@{record[1]:,} ({_moment(record[2])})")
+    shown = _shortened(found, lambda record: f"{record[0]}@{record[1]:,} ({moment(record[2])})")
     return [
         (
             f"Records have times in the future, such as from a producer that writes microseconds: {shown}. A time "
             "that is not credible bounds no window; such a record is copied with those beside it."
         )
     ]
-
-
-def _moment(epoch_ms: int) -> str:
-    # The largest that Python's datetime has is in the year 9999.
-    return iso(epoch_ms) if epoch_ms < 253_402_300_800_000 else f"{epoch_ms:,} ms"
 
 
 def resolve_replay(
@@ -224,23 +189,6 @@ def timestamps_in(*bounds: Bound) -> tuple[int, ...]:
     all_requested = [requested for bound in bounds for requested in (bound.default, *bound.by_partition.values())]
     asked = {requested.epoch_ms for requested in all_requested if isinstance(requested, AtTimestamp)}
     return tuple(sorted(asked | {0})) if asked else ()
-
-
-def check_window(window: TimeWindow, now_ms: int) -> None:
-    """:raises BoundError: if the window starts or ends in the future: not all of its records have arrived, and a
-    successful task would claim that they have.
-    """
-    if window.start_ms is not None and window.start_ms > now_ms:
-        raise BoundError(
-            f"starting_timestamp must not lie in the future; got {iso(window.start_ms)}, and now it is {iso(now_ms)}. "
-            "A number is read as milliseconds since 1970."
-        )
-    if window.end_ms is not None and window.end_ms > now_ms:
-        raise BoundError(
-            "ending_timestamp must not lie in the future, or records that arrive until then would be left out of a "
-            f"finished copy; got {iso(window.end_ms)}, and now it is {iso(now_ms)}. Wait for the window to close, as "
-            "a schedule with a data interval does, or leave ending_timestamp out to copy what is there."
-        )
 
 
 def resolve_start(

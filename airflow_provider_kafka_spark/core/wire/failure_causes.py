@@ -23,7 +23,7 @@ from airflow_provider_kafka_spark.core.errors import (
     TargetError,
 )
 from airflow_provider_kafka_spark.core.shown_text import shown_lines
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobRequest
 
 #: Messages of Kafka's Java client about a missing permission. They name topics and groups, but not the operation.
 _REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]\n]*)\]")
@@ -205,8 +205,7 @@ def _lacking_permissions(error_text: str, request: JobRequest | None) -> str:
 def _required_acls_on_topic(topic: str, request: JobRequest | None) -> str:
     if request is None:
         return f"A login needs READ (if it is the source's) or WRITE (if it is the target's) on topic {topic!r}."
-    planned = request.offset_ranges if request.stream is None else request.stream.planned_ranges
-    is_source = any(r.topic == topic for r in planned)
+    is_source = any(r.topic == topic for r in request.planned_source)
     is_target = topic in request.transform.targets
     if is_source and not is_target:
         return f"The login of the source needs READ on topic {topic!r}."
@@ -218,7 +217,7 @@ def _required_acls_on_topic(topic: str, request: JobRequest | None) -> str:
     required_acls = f"The login of the target needs WRITE on topic {topic!r}"
     if not request.transform.provenance.in_headers:
         return f"{required_acls}."
-    if request.is_retry:
+    if isinstance(request, CopyJob) and request.history.is_retry:
         return (
             f"{required_acls}, and READ, since this is a retry, which first looks there for what an earlier try has "
             "delivered."

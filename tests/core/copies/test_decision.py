@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.decision import decision
@@ -82,7 +83,7 @@ def test_a_plan_is_no_worse_without_the_ledger(caplog: pytest.LogCaptureFixture)
     hook = SimpleNamespace(config=SimpleNamespace(bootstrap_servers="a:9092"))
     # Airflow's accessor asks its API when it is read.
     context = {"inlet_events": MappingProxyType({})}
-    attempt = SimpleNamespace(source=hook, sink=hook, context=context, parameters=SimpleNamespace(records=_WINDOW))
+    attempt = SimpleNamespace(source=hook, sink=hook, context=context, parameters=SimpleNamespace(selection=_WINDOW))
 
     made = decision(attempt, _plan("orders:0:0:100"), [COPIES])  # type: ignore[arg-type]
 

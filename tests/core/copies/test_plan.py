@@ -6,14 +6,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.copies import plan as plans
-from airflow_provider_kafka_spark.core.copies.plan import (
-    PLAN_VERSION,
-    ReplayPlan,
-    Target,
-    fingerprint_changes,
-    fingerprint_of_transform,
-    make_plan,
-)
+from airflow_provider_kafka_spark.core.copies.identity import fingerprint_changes, fingerprint_of_transform
+from airflow_provider_kafka_spark.core.copies.plan import PLAN_VERSION, ReplayPlan, make_plan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.errors import (
     DataLossError,
     PlanError,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, Target
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.copies.verification import (
     check_delivery,
     check_duplicates,

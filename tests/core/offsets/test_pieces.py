@@ -44,7 +44,7 @@ def test_a_stream_goes_on_under_one_name() -> None:
     """Its progress is that of the batches before."""
     r = OffsetRange("o", 0, 5, 9)
 
-    (piece,) = cut({r: 0}, [[r]], {"o": "id"}, goes_on=True)
+    (piece,) = cut({r: 0}, [[r]], {"o": "id"}, is_of_stream=True)
 
     assert piece.name == "o-id-0"
 

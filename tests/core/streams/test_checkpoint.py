@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import CheckpointError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
@@ -15,7 +15,6 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LEASE_SECONDS,
     STALE_SECONDS,
     Batch,
-    Binding,
     Lock,
     Offsets,
     StreamManifest,
@@ -26,7 +25,8 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
 )
 from tests.core.refusals import refuses
 
-_BINDING = Binding("A", '[["orders"], null, null]', "B", "copy")
+_PARTS = {"target_topic": "copy", "topic_map": {"orders": "x", "gone": "y"}, "schema_id_map": {"values": {"3": 17}}}
+_BINDING = Binding("A", '[["orders"], null, null]', "B", _PARTS)
 _FORM = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
 _MANIFEST = StreamManifest(_BINDING, _FORM, "0123456789abcdef", {TopicPartition("orders", 0): 5}, {"orders": "id-1"})
 _METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1_795_165_200_000, "conf": {"a": "b\\n"}})
@@ -63,7 +63,7 @@ def test_what_must_not_change_within_a_batch(begun: dict[str, Any], now: dict[st
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        pytest.param({"version": 1}, "must be of version 2; got 1", id="version"),
+        pytest.param({"version": 1}, "must be of version 3; got 1", id="version"),
         pytest.param({"more": 1}, "unknown keys ['more']", id="unknown-key"),
         pytest.param({"stream_id": "0123456789abcdef" * 9}, "stream_id", id="stream-id-too-long"),
     ],
@@ -124,21 +124,35 @@ def test_a_batch_reads_from_where_others_finished(finished: Offsets, ends: Offse
     assert batch_ranges(finished, ends).format() == expected
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(Binding)])
-def test_a_difference_in_any_part_is_described(name: str) -> None:
-    value = {"orders": "other"} if name == "topic_map" else "other"
-    other = replace(_BINDING, **{name: value})
+@pytest.mark.parametrize("name", ["source_cluster_id", "selection", "target_cluster_id"])
+def test_another_source_or_target_is_described(name: str) -> None:
+    other = replace(_BINDING, **{name: "other"})
 
-    assert _BINDING.differences(other) == [f"{name} is {value!r} and was {getattr(_BINDING, name)!r}"]
+    assert _BINDING.differences(other) == [f"{name} is 'other' and was {getattr(_BINDING, name)!r}"]
     assert _BINDING.differences(_BINDING) == []
 
 
-def test_a_map_may_have_other_topics_and_not_other_targets() -> None:
-    """What is read must be mapped in any case."""
-    one = replace(_BINDING, topic_map={"orders": "x", "gone": "y"})
+@pytest.mark.parametrize(
+    ("name", "value", "is_same"),
+    [
+        pytest.param("target_topic", "other", False, id="another-value"),
+        pytest.param("target_topic", None, False, id="no-value"),
+        pytest.param("where", "offset > 3", False, id="a-part-that-is-new"),
+        # What is read must be mapped in any case.
+        pytest.param("topic_map", {"orders": "x", "new": "z"}, True, id="another-topic"),
+        pytest.param("topic_map", {"orders": "y", "gone": "y"}, False, id="another-target"),
+        pytest.param("topic_map", {"new": "z"}, False, id="no-topic-in-both"),
+        # No record with another id was delivered before; a changed one is another job.
+        pytest.param("schema_id_map", {"values": {"3": 17, "4": 18}}, True, id="another-id"),
+        pytest.param("schema_id_map", {"values": {"3": 19}}, False, id="a-changed-id"),
+        pytest.param("schema_id_map", {"values": {"3": 17}, "keys": {}}, False, id="another-side"),
+    ],
+)
+def test_what_must_not_change_in_a_job(name: str, value: object, is_same: bool) -> None:
+    other = replace(_BINDING, transform={**_PARTS, name: value})
 
-    assert one.differences(replace(one, topic_map={"orders": "x", "new": "z"})) == []
-    assert "topic_map is" in one.differences(replace(one, topic_map={"orders": "y", "gone": "y"}))[0]
+    described = [] if is_same else [f"{name} is {value!r} and was {_PARTS.get(name)!r}"]
+    assert _BINDING.differences(other) == described
 
 
 _LOCK = Lock("task 'copy' of DAG 'orders', run 'manual'", "local-1", 7)
@@ -170,12 +184,3 @@ def test_an_owner_that_others_wrote_stays_on_one_line() -> None:
 def test_a_run_ends_before_its_lock_is_taken_over() -> None:
     """Several beats may fail; and a JVM takes some seconds to end."""
     assert 5 * BEAT_SECONDS <= LEASE_SECONDS <= STALE_SECONDS - 10
-
-
-def test_another_schema_id_is_the_same_job() -> None:
-    """No record with it was delivered before; a changed one is another job."""
-    binding = Binding("A", "o", "B", "copy", schema_id_map='{"values": {"3": 17}}')
-
-    more, changed = '{"values": {"3": 17, "4": 18}}', '{"values": {"3": 19}}'
-    assert binding.differences(replace(binding, schema_id_map=more)) == []
-    assert len(binding.differences(replace(binding, schema_id_map=changed))) == 1

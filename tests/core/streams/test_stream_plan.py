@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
     CheckpointError,
@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Binding, Checkpoint, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from airflow_provider_kafka_spark.core.topics.bounds import Bound, parse_start
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
@@ -25,7 +25,7 @@ from tests.core.refusals import refuses
 _NOW = 1_795_168_800_000
 _STRICT = ReadRules()
 _PERMISSIVE = ReadRules(fail_on_data_loss=False)
-_BINDING = Binding("cluster", '[["o"], null, null]', "cluster", "copy")
+_BINDING = Binding("cluster", '[["o"], null, null]', "cluster")
 _FORM = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
 _ID, _NEW_ID = "0123456789abcdef", "fedcba9876543210"
 _SELECTION, _BOTH_TOPICS = Selection(topics=["o"]), Selection(topics=["o", "p"])
@@ -177,14 +177,14 @@ def test_the_checkpoint_of_another_job_is_refused() -> None:
         "The checkpoint belongs to another job: where is 'x' and was None",
         "reset_checkpoint_to={'o': {'0': 5}}",
     ):
-        _resolve(ours, _TEN_RECORDS, binding=replace(_BINDING, where="x"))
+        _resolve(ours, _TEN_RECORDS, binding=replace(_BINDING, transform={"where": "x"}))
     with refuses(CheckpointError, "holds one of another Spark stream", "starting_offsets={'o': {'0': 5}}"):
         _resolve(sparks, _TEN_RECORDS, starting="earliest")
 
 
 def test_a_reset_begins_a_generation() -> None:
     """Another folder, another id in the provenance header; the definition may be another one too."""
-    binding = replace(_BINDING, where="key is not null")
+    binding = replace(_BINDING, transform={"where": "key is not null"})
 
     stream_plan = _resolve(
         _checkpoint(_offsets(o0=5), batch=_offsets(o0=8)),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.copies.batch_form import BatchForm
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import DeliveryError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
-from airflow_provider_kafka_spark.core.streams.checkpoint import Binding, StreamManifest
+from airflow_provider_kafka_spark.core.streams.checkpoint import StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import (
     check_stream,
@@ -130,7 +130,7 @@ def test_lag_is_to_the_real_end_now(read_committed: bool, expected: int) -> None
 
 def _stream_plan() -> StreamPlan:
     form = BatchForm(Trace.HEADERS, True, True, "read_committed", "exactly_once")
-    manifest = StreamManifest(Binding("A", "", "A", "copy"), form, _STREAM, {})
+    manifest = StreamManifest(Binding("A", "", "A"), form, _STREAM, {})
     return StreamPlan(
         ResolvedRanges(_PLAN.ranges),
         2,

@@ -16,16 +16,16 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
     Latest,
     RequestedOffset,
     TimeWindow,
+    check_samples,
+    check_window,
     iso,
+    older_than_window,
     parse_bound,
 )
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
 from airflow_provider_kafka_spark.core.topics.resolve import (
     ReadRules,
     ResolvedRanges,
-    check_samples,
-    check_window,
-    older_than_window,
     resolve_replay,
     resolve_window,
     timestamps_in,

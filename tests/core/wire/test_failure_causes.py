@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, ExpressionError, JobFailedError
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.wire.failure_causes import find_cause
-from airflow_provider_kafka_spark.core.wire.protocol import JobRequest, StreamRequest, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import History, JobRequest, StreamJob, StreamRequest, Transform
 from tests.core.job_requests import job_request
 
 #: An error and words of its advice; below it what Spark and Kafka throw.
@@ -120,14 +122,14 @@ def request(
     *, is_retry: bool = False, topic_expr: str | None = None, stream: bool = False, **transform: Any
 ) -> JobRequest:
     topic = None if topic_expr is not None else "copy"
-    planned = ("orders:0:0:10", "returns:0:0:10")
-    order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "file:/number", "task")
-    return job_request(
-        ranges=() if stream else planned,
+    planned = OffsetRanges.parse(["orders:0:0:10", "returns:0:0:10"])
+    copy = job_request(
+        ranges=OffsetRanges() if stream else planned,
         transform=Transform(topic=topic, topic_expr=topic_expr, **transform),
-        is_retry=is_retry,
-        stream=order if stream else None,
+        history=History(began_ms=1 if is_retry else None),
     )
+    order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "file:/number", "task")
+    return StreamJob(**{f.name: getattr(copy, f.name) for f in fields(copy)}, stream=order) if stream else copy
 
 
 _READS = "The login of the source needs READ on {}"

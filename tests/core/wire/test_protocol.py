@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.wire.protocol import (
     PROTOCOL_VERSION,
+    History,
     JobReport,
     JobRequest,
     RangeReport,
@@ -21,15 +22,14 @@ from tests.core.refusals import refuses
 _SECRET = "hunter2"
 
 _REQUEST = job_request(
-    ranges=("orders:0:0:10", "orders:1:5:9"),
+    ranges=OffsetRanges.parse(["orders:0:0:10", "orders:1:5:9"]),
     spans=(OffsetRange("orders", 0, 0, 10), OffsetRange("orders", 1, 5, 9)),
     transform=Transform(where="value is not null", columns={"key": "upper(key)"}, topic="copy"),
     source_options={"kafka.sasl.jaas.config": f'x required password="{_SECRET}";'},
     sink_options={"kafka.ssl.key.password": _SECRET},
     event_token=_SECRET,
     report_key=_SECRET,
-    is_retry=True,
-    audit_from={"copy": {"0": 3}},
+    history=History(began_ms=1, target_starts={"copy": {"0": 3}}),
     forbidden_targets=("orders",),
 )
 _REPORT = JobReport(
@@ -117,11 +117,11 @@ def test_an_unreadable_request_gives_away_no_secret(text: str) -> None:
 
 
 def test_what_is_left_out_is_the_safe_choice() -> None:
-    request = JobRequest("r", "i", 1, "d", (), (), Transform(), {}, {}, "report.json")
+    request = job_request()
 
     assert request.fail_on_data_loss
     assert request.preserve_order
-    assert not request.is_retry
+    assert not request.history.is_retry
     assert request.transform.include_headers
     assert request.transform.provenance.in_headers
     assert not request.transform.preserve_partition

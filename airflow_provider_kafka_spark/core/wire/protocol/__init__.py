@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from airflow_provider_kafka_spark.core.wire.protocol.report import *
 from airflow_provider_kafka_spark.core.wire.protocol.request import *
+from airflow_provider_kafka_spark.core.wire.protocol.submission import *
 from airflow_provider_kafka_spark.core.wire.protocol.version import *

@@ -6,14 +6,15 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.segments import Segment
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
-from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode_text, encode
+from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode, decode_text, encode
+from airflow_provider_kafka_spark.core.wire.protocol.submission import EarlierDelivery, History, Submission
 from airflow_provider_kafka_spark.core.wire.protocol.version import PROTOCOL_VERSION, REMEDY
 
 
@@ -142,18 +143,17 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class StreamRequest:
-    """The additional fields for a stream: the checkpoint, and how it is used.
+    """The checkpoint of a stream, and how it is used.
 
     :param stream_id: goes into the provenance header of what the stream writes.
-    :param planned: from where the stream stands to the end of the log at planning time, as
-        ``topic:partition:from:until``.
+    :param planned: from where the stream stands to the end of the log at planning time.
     :param source: the option that says what is subscribed to, for Spark's source.
     :param starting_offsets: Spark's JSON; counts only until Spark has written its own.
     :param checkpoint: folder of the generation, as URI.
     :param record: the generation's manifest, as JSON text.
     :param last_batch: number of the last batch that had started when the worker read the checkpoint, -1 for none. A
         different number means that another run was active meanwhile.
-    :param unfinished_batch: number of the batch that ``JobRequest.ranges`` finish first, or None.
+    :param unfinished_batch: number of the batch that ``StreamJob.ranges`` finish first, or None.
     :param unfinished_checkpoint: folder of the generation that it belongs to, as URI.
     :param lock: file that a run holds while it uses the checkpoint, as URI.
     :param latest_submission: file with the number of the latest submission that used the checkpoint, as URI.
@@ -163,7 +163,7 @@ class StreamRequest:
     """
 
     stream_id: str
-    planned: tuple[str, ...]
+    planned: OffsetRanges
     source: Mapping[str, str]
     starting_offsets: str
     checkpoint: str
@@ -177,142 +177,154 @@ class StreamRequest:
     unfinished_checkpoint: str | None = None
     max_offsets_per_trigger: int | None = None
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """The request to a job: a :class:`CopyJob`, a :class:`StreamJob` or an :class:`AuditJob`. Here is what all have.
+
+    :param run_id: goes into the provenance header; the same for all tries. Of an audit, that of the past copy.
+    :param plan_digest: of the plan that the ranges come from; the report repeats it.
+    :param ranges: what must be read of the source.
+    :param spans: what each Spark partition reads; together they cover all ranges, and perhaps gaps between them.
+    :param transform: how each record is changed.
+    :param source_options: Spark options of the source, with the login. **Secret.**
+    :param sink_options: Spark options of the sink, with the login. **Secret.**
+    :param source_ids: id of each source topic, as far as brokers return it.
+    :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
+    :param progress_seconds: seconds between two lines of progress.
+    :param title: of the task, for Spark's page.
+    :param proceed_file: on the driver's machine; the worker makes it when it has recorded the application, and the job
+        writes nothing before. None in cluster mode.
+    :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker
+        that was killed cannot stop its job, and its task's retry would write beside it.
+    :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
+    :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
+    """
+
+    #: The module in ``jobs`` that runs it.
+    job: ClassVar[str]
+
+    run_id: str
+    plan_digest: str
+    ranges: OffsetRanges
+    spans: tuple[OffsetRange, ...]
+    transform: Transform
+    source_options: Mapping[str, str] = field(repr=False)
+    sink_options: Mapping[str, str] = field(repr=False)
+    source_ids: Mapping[str, str] = field(default_factory=dict)
+    report_uri: str = ""
+    progress_seconds: float = 5.0
+    title: str = ""
+    proceed_file: str | None = None
+    owner_pid: int | None = None
+    event_token: str = field(default="", repr=False)
+    report_key: str = field(default="", repr=False)
+
     @property
-    def planned_ranges(self) -> OffsetRanges:
-        return OffsetRanges.parse(self.planned)
+    def planned_source(self) -> OffsetRanges:
+        """What is read of the source, as far as it is known before the job."""
+        return self.ranges
+
+    @property
+    def planned_offsets(self) -> int:
+        """Offsets to be read at most, or for a stream at least."""
+        return sum(span.size for span in self.spans)
+
+    def to_json(self) -> str:
+        return json.dumps({"job": self.job, **encode(self, PROTOCOL_VERSION)}, sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> JobRequest:
+        """:raises ProtocolError: if it is no request of this version."""
+        content = decode_text(dict[str, Any], text, name="A request", remedy=REMEDY)
+        kinds: dict[str, type[JobRequest]] = {kind.job: kind for kind in (CopyJob, StreamJob, AuditJob)}
+        kind = kinds.get(str(content.get("job")))
+        if kind is not None:
+            del content["job"]
+        # One of another version has no kind, and is refused for its version first.
+        return decode(kind or CopyJob, content, version=PROTOCOL_VERSION, remedy=REMEDY)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRequest:
-    """The additional fields for an audit of a past copy. Nothing is written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyJob(JobRequest):
+    """Copy exactly the ranges.
+
+    :param instance: by which the run is found at the target's brokers, see ``core.runs.run_identity``.
+    :param delivery: ``exactly_once`` or ``at_least_once``.
+    :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
+    :param delivery_parts: what decides which records are written and to where, by name, as far as the worker knows it.
+    :param fail_on_data_loss: offsets that are gone are an error.
+    :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
+    :param window: of the plan; records of other times are counted, and copied.
+    :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
+    :param pace: how fast it may write; None for no limit.
+    """
+
+    job: ClassVar[str] = "batch"
+    #: Whether it copies the batches of a stream, whose progress is that of all of them.
+    is_of_stream: ClassVar[bool] = False
+
+    instance: str
+    submission: Submission
+    history: History = field(default_factory=History)
+    delivery: str = EXACTLY_ONCE
+    delivery_parts: Mapping[str, str] = field(default_factory=dict)
+    fail_on_data_loss: bool = True
+    reader: str | None = None
+    preserve_order: bool = True
+    window: TimeWindow | None = None
+    forbidden_targets: tuple[str, ...] = ()
+    pace: Pace | None = None
+
+    @property
+    def earlier(self) -> EarlierDelivery:
+        """What was delivered before the task was cleared, with an empty key if nothing was."""
+        return EarlierDelivery() if self.history.earlier is None else self.history.earlier
+
+    @property
+    def began_ms(self) -> int:
+        """When the first submission of the run was about to start, in ms since 1970."""
+        return self.submission.at_ms if self.history.began_ms is None else self.history.began_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamJob(CopyJob):
+    """Finish the batch whose ranges these are, if there is one, and copy what has arrived since, batch by batch."""
+
+    job: ClassVar[str] = "available_now"
+    is_of_stream: ClassVar[bool] = True
+
+    stream: StreamRequest
+
+    @property
+    def planned_source(self) -> OffsetRanges:
+        return self.stream.planned
+
+    @property
+    def planned_offsets(self) -> int:
+        return self.stream.planned.total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditJob(JobRequest):
+    """Compare source and target of a past copy. Nothing is written.
 
     :param run_ids: of the past runs, as their provenance headers have them.
-    :param target_ranges: what is read of the target, as ``topic:partition:from:until``.
+    :param target_ranges: what is read of the target.
     :param compares: compare fingerprints of the records, which nothing has changed.
     :param may_have_aged: source partitions, as ``topic:partition``, whose records may have aged out of the target:
         what is not there is unknown.
     :param segments: where the target has records that no header tells of.
     """
 
+    job: ClassVar[str] = "audit"
+
     run_ids: tuple[str, ...]
-    target_ranges: tuple[str, ...]
+    target_ranges: OffsetRanges
     compares: bool
     may_have_aged: tuple[str, ...] = ()
     segments: tuple[Segment, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class JobRequest:
-    """The request to the job.
-
-    :param run_id: goes into the provenance header; the same for all tries.
-    :param instance: by which the run is found at the target's brokers, see ``core.runs.run_identity``.
-    :param submission: number of this submission, which only grows. It is no time.
-    :param submitted_at_ms: when the worker made this submission, in ms since 1970, by its clock.
-    :param plan_digest: of the plan that the ranges come from; the report repeats it.
-    :param ranges: what must be read, as ``topic:partition:from:until``.
-    :param spans: what each Spark partition reads; together they cover all ranges, and perhaps gaps between them.
-    :param source_options: Spark options of the source, with the login. **Secret.**
-    :param sink_options: Spark options of the sink, with the login. **Secret.**
-    :param report_uri: where the report goes: a local path, or any URI that Hadoop's file systems reach.
-    :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
-    :param delivery: ``exactly_once`` or ``at_least_once``.
-    :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
-    :param delivery_parts: what decides which records are written and to where, by name, as far as the worker knows it.
-    :param goes_on: this is a batch of a stream.
-    :param source_ids: id of each source topic, as far as brokers return it.
-    :param window: of the plan; records of other times are counted, and copied.
-    :param is_retry: an earlier try of this run may have delivered records.
-    :param former_run_ids: of runs of the same task instance, whose marks count wherever they are.
-    :param adopts_run: the worker may not know the run's id: it is that of the mark at the brokers, if there is one.
-    :param is_first_submission: the worker has never submitted a job under this ``run_id``.
-    :param untrusted_until: progress that was committed under this submission number or a lower one does not count.
-    :param proved_key: the delivery key of a delivery that the worker has proved, or empty.
-    :param proved_until: number of the latest submission that ``proved_ranges`` is of; 0 without them.
-    :param proved_ranges: what was read and delivered before the task was cleared, by the worker's own proof; only where
-        no header tells it.
-    :param proved_segments: where these records are; None if that is not known.
-    :param proved_repeats: what was proved may be in the target more than once.
-    :param audit_from: where to look for earlier deliveries: for each target topic and partition, its end before the
-        run's first submission, or before the first one since the task was cleared after its delivery.
-    :param audit_within: where to look in front of that: all that the target got while tries of this run wrote, before
-        the clear.
-    :param proved_targets: the part of that which has what was delivered before the clear, by the worker's own proof.
-    :param audit_since_ms: the same by time, in ms since 1970, where ``topic_expr`` decides on the target.
-    :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
-    :param progress_seconds: seconds between two lines of progress.
-    :param proceed_file: on the driver's machine; the worker makes it when it has recorded the application, and the job
-        writes nothing before. None in cluster mode.
-    :param pace: how fast it may write; None for no limit.
-    :param stream: the additional fields for a stream; None for a bounded copy.
-    :param audit: the additional fields for an audit; None for a copy.
-    :param report_key: of the MAC by which the worker knows the job's report. **Secret.**
-    :param title: of the task, for Spark's page.
-    :param event_token: random value by which the worker knows the driver's own events in its output. **Secret.**
-    :param owner_pid: process on the driver's own machine whose death ends the job, or None in cluster mode. A worker
-        that was killed cannot stop its job, and its task's retry would write beside it.
-    """
-
-    run_id: str
-    instance: str
-    submission: int
-    plan_digest: str
-    ranges: tuple[str, ...]
-    spans: tuple[OffsetRange, ...]
-    transform: Transform
-    source_options: Mapping[str, str] = field(repr=False)
-    sink_options: Mapping[str, str] = field(repr=False)
-    report_uri: str
-    fail_on_data_loss: bool = True
-    reader: str | None = None
-    preserve_order: bool = True
-    delivery: str = EXACTLY_ONCE
-    delivery_parts: Mapping[str, str] = field(default_factory=dict)
-    goes_on: bool = False
-    source_ids: Mapping[str, str] = field(default_factory=dict)
-    window: TimeWindow | None = None
-    is_retry: bool = False
-    former_run_ids: tuple[str, ...] = ()
-    adopts_run: bool = False
-    is_first_submission: bool = False
-    submitted_at_ms: int = 0
-    untrusted_until: int = 0
-    proved_key: str = ""
-    proved_until: int = 0
-    proved_ranges: tuple[str, ...] = ()
-    proved_segments: tuple[Segment, ...] | None = None
-    proved_repeats: bool = False
-    proved_targets: tuple[str, ...] = ()
-    title: str = ""
-    audit_from: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    audit_within: tuple[str, ...] = ()
-    audit_since_ms: int | None = None
-    forbidden_targets: tuple[str, ...] = ()
-    progress_seconds: float = 5.0
-    owner_pid: int | None = None
-    proceed_file: str | None = None
-    pace: Pace | None = None
-    stream: StreamRequest | None = None
-    audit: AuditRequest | None = None
-    event_token: str = field(default="", repr=False)
-    report_key: str = field(default="", repr=False)
-
-    @property
-    def offset_ranges(self) -> OffsetRanges:
-        return OffsetRanges.parse(self.ranges)
-
     @property
     def planned_offsets(self) -> int:
-        """Offsets to be read at most, or for a stream at least."""
-        if self.stream is not None:
-            return self.stream.planned_ranges.total
-        of_target = () if self.audit is None else OffsetRanges.parse(self.audit.target_ranges)
-        return sum(span.size for span in (*self.spans, *of_target))
-
-    def to_json(self) -> str:
-        return json.dumps(encode(self, PROTOCOL_VERSION), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> JobRequest:
-        """:raises ProtocolError: if it is no request of this version."""
-        return decode_text(cls, text, version=PROTOCOL_VERSION, remedy=REMEDY)
+        return sum(span.size for span in (*self.spans, *self.target_ranges))

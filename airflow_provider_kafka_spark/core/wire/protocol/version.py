@@ -4,7 +4,7 @@ another one.
 
 from __future__ import annotations
 
-PROTOCOL_VERSION = 13
+PROTOCOL_VERSION = 14
 REMEDY = (
     "Worker and driver must run the same version of airflow-provider-kafka-spark: let the operator send its own code, "
     "and remove copies installed on the cluster."

@@ -1,0 +1,102 @@
+"""What a copy announces: its entry in the ledger, its asset events, its lineage and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.bases import operator as airflow_operator
+
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.verification import totals
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery
+from airflow_provider_kafka_spark.metrics import count_copy
+from airflow_provider_kafka_spark.operators.asset_events import (
+    LEDGER_OUTLETS,
+    announce,
+    outlets_with_ledger,
+    record_without_records,
+)
+from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
+from airflow_provider_kafka_spark.operators.ledger import TaskLedger
+from airflow_provider_kafka_spark.state.task_state import remember_success
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk import Context
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
+
+
+class AnnouncingOperator(DeferrableOperator):
+    """The base of operators whose copies are in the ledger.
+
+    :param outlets: Airflow's outlets; the ledger's asset ``COPIES`` is added to them.
+    """
+
+    def __init__(self, *, outlets: Any = LEDGER_OUTLETS, **kwargs: Any) -> None:
+        super().__init__(outlets=outlets_with_ledger(outlets), **kwargs)
+        self.on_success_callback = [*self.on_success_callback, remember_success]
+        self._lineage_entry: Mapping[str, Any] | None = None
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> OperatorPartial:
+        """Airflow's method: a mapped task has the ledger among its outlets before there is an operator."""
+        made = super().partial(**kwargs)
+        given = made.kwargs.get("outlets")
+        # Airflow 3.3.1 has its own default there, and not that of the operator.
+        is_given = given is not getattr(airflow_operator, "OPERATOR_DEFAULTS", {}).get("outlets")
+        made.kwargs["outlets"] = outlets_with_ledger(given if is_given else None)
+        return made
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
+        """Nothing yet: a task plans while it runs."""
+        return None
+
+    def get_openlineage_facets_on_complete(self, ti: Any) -> OperatorLineage[Any, Any] | None:  # noqa: ARG002 - Airflow's
+        """The topics, records and offset ranges of this task, for Airflow's OpenLineage provider."""
+        from airflow_provider_kafka_spark.operators.lineage import lineage_of
+
+        return lineage_of(self._lineage_entry)
+
+    def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage[Any, Any] | None:
+        """The topics of this task, and what of them is known to be committed."""
+        return self.get_openlineage_facets_on_complete(ti)
+
+    def _note_lineage(self, entry: Mapping[str, Any]) -> None:
+        self._lineage_entry = entry
+
+    def _ledger(self, context: Context, parameters: CopyParameters) -> TaskLedger:
+        return TaskLedger(context, self.task_id, parameters, self._note_lineage)
+
+    def _done(
+        self,
+        context: Context,
+        ledger: TaskLedger,
+        result: dict[str, Any],
+        earlier: EarlierDelivery | None = None,
+    ) -> dict[str, Any]:
+        """The end of a task that has copied.
+
+        :param earlier: what it delivered before it was cleared: no asset event announces the same records twice.
+        """
+        entry, is_news = dict(ledger.complete(result)), True
+        if earlier is not None and earlier.announced:
+            unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
+            entry["target_ranges"] = KnownTopics.of_ranges(result["target_ranges"]).dicts(unannounced)
+            is_news = bool(unannounced)
+        if is_news and (result["records_written"] or result.get("finished_before")):
+            announce(context, self, entry)
+        elif any(not OffsetRange.parse(text).is_empty for text in (*entry["offset_ranges"], *entry["missing_ranges"])):
+            self.outlets = record_without_records(context, self.outlets, entry)
+        else:
+            self._suppress_asset_events()
+        count_copy(context, result)
+        self.log.info("%s", totals(result))
+        return short_result(result)
+
+    def _suppress_asset_events(self) -> None:
+        # Airflow emits an event for each outlet of the running task, which is a copy of the DAG's task.
+        self.outlets = []

@@ -1,0 +1,201 @@
+"""The plan of a batch or a replay: that of an earlier try while it holds, or a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.core.copies.approved_plan import ApprovedPlan
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.ledger.coverage import plan_picture
+from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.shown_text import first_ten, shortened
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics, recreated
+from airflow_provider_kafka_spark.core.topics.resolve import MissingRange, ResolvedRanges, resolve_replay
+from airflow_provider_kafka_spark.core.wire.codec import decode
+from airflow_provider_kafka_spark.core.wire.protocol import History, Transform
+from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.new_targets import created, plan_for_target
+from airflow_provider_kafka_spark.operators.other_copies import left_to_copy
+from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
+
+#: Of the stored parameters of a replay.
+KNOWN_TOPICS = "known_topics"
+#: The exact offsets, if no plan says them, and the broker state they were resolved against.
+Resolve = Callable[[Attempt], tuple[ResolvedRanges, ClusterState]]
+
+_RERUN = (
+    "This task has delivered {:,} records before, under this run_id. on_rerun='missing_only': only what the target "
+    "lacks is written."
+)
+_COPIES_AGAIN = (
+    "This task has succeeded before. on_rerun='copy_again': everything is written again, under a new run_id, and the "
+    "target keeps what it has."
+)
+
+
+def plan_bounded(
+    attempt: Attempt,
+    store: RunStateStore,
+    state: RunState,
+    transform: Transform,
+    resolve: Resolve,
+    on_rerun: str,
+    *,
+    looks_beside: bool,
+) -> tuple[RunState, PlannedCopy]:
+    """Decide everything, by one look at each cluster.
+
+    :param transform: how each record is changed.
+    :param resolve: unless a plan says the offsets.
+    :param on_rerun: what to do with what other runs have copied.
+    :param looks_beside: note which offsets beside the plan have no record.
+    :return: the run's state for this plan, and the plan.
+    :raises KafkaSparkError: if it cannot be carried out.
+    """
+    how = attempt.how
+    resolved, source, target, cuts = _resolved_plan(attempt, state, resolve, on_rerun)
+    transform = transform.of_topics({r.topic for r in resolved.ranges})
+    state, plan = store.for_plan(state, resolved, transform, cuts)
+    state = replace(state, instance=state.instance or attempt.instance(state.item))
+    # Only the new one: the table below has all.
+    for warning in first_ten(plan.warnings[len(resolved.warnings) :]):
+        attempt.log.warning("%s", warning)
+    attempt.check_target(target, reads_back=state.has_submitted)
+    attempt.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+    attempt.log_pace(plan)
+    path = attempt.log_path(transform, target, plan)
+    lags = attempt.check_pace(target)
+    empty = attempt.empty_after(plan, source) if looks_beside else OffsetRanges()
+    is_rerun = state.earlier is not None and state.plan is None
+    # A try without a stored state may adopt a run, and is the first one that is known to look.
+    if is_rerun or state.submitted_at_ms is None:
+        attempt.check_timestamps(target, plan)
+    return state, PlannedCopy(
+        run_id=state.run_id,
+        instance=state.instance,
+        parameters=attempt.parameters,
+        plan=plan,
+        transform=transform,
+        reader=how.reader,
+        path=path,
+        rules=attempt.rules,
+        ranges=plan.ranges.without_empty(),
+        spans=plan_spans(plan.ranges, how.max_records_per_partition),
+        preserve_order=how.preserve_order,
+        allow_same_topic=how.allow_same_topic,
+        history=_history(target, state, plan),
+        is_lost=state.is_lost,
+        pace=how.pace,
+        client_id=attempt.client_id,
+        title=attempt.title,
+        look=LogLook.of(source, target, attempt.rules, empty, lags),
+    )
+
+
+def _resolved_plan(
+    attempt: Attempt, state: RunState, resolve: Resolve, on_rerun: str
+) -> tuple[ReplayPlan, ClusterState, ClusterState, Mapping[TopicPartition, int]]:
+    """The plan of an earlier try while it is valid, or else a new one; the clusters of source and target; and where the
+    source's logs were cut that had reached further.
+    """
+    earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
+    if earlier is not None:
+        check_topics(attempt.source, earlier.topic_ids, "READ")
+        source = attempt.source.state(earlier.topic_ids)
+        cuts = attempt.source.cuts(state.reached, source)
+        lost = earlier.losses(source, attempt.rules, cuts)
+        # Of what another run had copied to a topic that was deleted since, the plan has nothing.
+        ids = {name: topic.topic_id for name, topic in target.topics.items()}
+        gone = {} if attempt.how.follows_trigger else recreated(earlier.target_ids, ids)
+        if not lost and not gone and earlier.target_cluster_id == target.cluster_id:
+            attempt.log.info("Reusing the plan of an earlier try of this run.")
+            routes = earlier.target.routes(earlier.topic_ids)
+            new = attempt.how.new_targets.planned(attempt, routes, source, target)
+            return earlier, source, created(attempt, new, target, earlier), cuts
+        attempt.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
+    is_clear = state.earlier is not None
+    plan, source, target = _new_plan(attempt, resolve, target, on_rerun, is_clear=is_clear)
+    warnings = [_RERUN.format(state.earlier.records)] if state.earlier is not None else []
+    warnings += [_COPIES_AGAIN] if state.copies_again else []
+    plan = replace(plan, missing=(*plan.missing, *lost), warnings=(*plan.warnings, *warnings))
+    return plan, source, target, attempt.source.cuts(state.reached, source)
+
+
+def _new_plan(
+    attempt: Attempt, resolve: Resolve, target: ClusterState, on_rerun: str, *, is_clear: bool
+) -> tuple[ReplayPlan, ClusterState, ClusterState]:
+    approved = ApprovedPlan.from_selection(attempt.parameters.selection)
+    resolved, source = resolve(attempt) if approved is None else resolve_ranges(attempt)
+    if approved is not None:
+        resolved = replace(resolved, missing=(*approved.missing, *resolved.missing))
+
+    def check(plan: ReplayPlan, planned_target: ClusterState) -> ResolvedRanges | None:
+        if approved is not None:
+            approved.check(plan)
+        attempt.check_size(plan)
+        # A plan says all that would be copied.
+        is_asked = not attempt.how.plan_only
+        others = left_to_copy(attempt, plan, planned_target, on_rerun, is_clear=is_clear) if is_asked else None
+        if others is None:
+            return None
+        left, warning = others
+        return replace(resolved, ranges=left, warnings=(*resolved.warnings, warning), leaves_out=True)
+
+    plan, target = plan_for_target(attempt, resolved, source, target, check)
+    _log_picture(attempt, plan, source)
+    return plan, source, target
+
+
+def resolve_ranges(attempt: Attempt) -> tuple[ResolvedRanges, ClusterState]:
+    """Ranges that were given, and the broker state they were resolved against."""
+    records = attempt.parameters.selection
+    ranges = OffsetRanges.parse(records["offset_ranges"])
+    # A plan compares more than this.
+    known = decode(KnownTopics, records[KNOWN_TOPICS]) if KNOWN_TOPICS in records else None
+    topics = {r.topic for r in ranges}
+    cluster = attempt.source.state(topics, operation="READ")
+    check_topics(attempt.source, topics, "READ")
+    return resolve_replay(ranges, cluster, attempt.rules, known), cluster
+
+
+def _log_picture(attempt: Attempt, plan: ReplayPlan, source: ClusterState) -> None:
+    """Say first what will be done, and show where the plan lies in its topics."""
+    if plan.is_empty:
+        return
+    partitions = {r.topic_partition for r in plan.ranges}
+    ends = ((p, source.partition(p)) for p in sorted(partitions))
+    whole = (OffsetRange(p.topic, p.partition, s.log_start, max(s.log_start, s.high_watermark)) for p, s in ends)
+    missing = OffsetRanges.parse([m.offset_range for m in plan.missing], merge_overlaps=True)
+    attempt.log.info(
+        "To copy: at most %s records of %s to %s.\n%s",
+        f"{plan.planned_records:,}",
+        shortened(sorted({r.topic for r in plan.ranges})),
+        plan.target,
+        plan_picture(plan.ranges, missing, whole),
+    )
+
+
+def _history(target: ClusterState, state: RunState, plan: ReplayPlan) -> History:
+    """What is known of a run before a try that has this plan."""
+    earlier = None if state.earlier is None else state.earlier.still_there(plan.target_ids)
+    starts = _target_starts(target, state, plan)
+    return History(state.submitted_at_ms, state.adopts_run, state.former_run_ids, starts, earlier)
+
+
+def _target_starts(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:
+    first_ends, first_ids = state.first_targets(plan)
+    found = {}
+    for name in plan.target_topics:
+        topic = target.topic(name)
+        ends = (first_ends or {}).get(name, {})
+        if first_ids.get(name, topic.topic_id) != topic.topic_id:
+            # It was recreated: its offsets begin anew.
+            ends = {}
+        found[name] = {str(number): ends.get(number, 0) for number in topic.partitions}
+    return found

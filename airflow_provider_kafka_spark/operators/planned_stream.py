@@ -1,0 +1,265 @@
+"""The plan of a stream's next run, by one look at the checkpoint and at each cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
+from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, by_topic
+from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Checkpoint
+from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
+from airflow_provider_kafka_spark.core.topics.bounds import Bound
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
+from airflow_provider_kafka_spark.core.topics.resolve import timestamps_in
+from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
+from airflow_provider_kafka_spark.core.wire.protocol import History, StreamRequest
+from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.new_targets import plan_for_target
+from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+def plan_stream(
+    attempt: Attempt,
+    folder: CheckpointFolder,
+    checkpoint: Checkpoint | None,
+    stale_lock: str | None,
+    max_offsets_per_trigger: int | None,
+    *,
+    is_resumed: bool,
+) -> tuple[StreamPlan, PlannedCopy]:
+    """Decide everything.
+
+    :param stale_lock: of a run that is gone, or None.
+    :param is_resumed: an earlier try of this task has begun what must be finished, whatever has arrived since.
+    :raises KafkaSparkError: if it cannot be carried out.
+    """
+    parameters, target = attempt.parameters, attempt.target_state()
+    stream_plan, source = _resolve(attempt, checkpoint, target)
+    check_topics(attempt.source, source.topics, "READ")
+    is_unfinished = stream_plan.uncommitted_batch is not None
+
+    def check(plan: ReplayPlan, _: ClusterState) -> None:
+        if not is_unfinished and not is_resumed:
+            attempt.check_size(plan)
+
+    plan, target = plan_for_target(attempt, stream_plan.resolved, source, target, check)
+    attempt.check_target(target, reads_back=is_unfinished)
+    finds_delivered = parameters.transform.provenance.in_headers or parameters.is_exactly_once
+    _log_plan(attempt, plan, stream_plan, checkpoint, parameters.selection["starting_offsets"], finds_delivered)
+    attempt.log_pace(plan)
+    attempt.log_path(parameters.transform, target, plan)
+    lags = attempt.check_pace(target) + attempt.lag_of_source(parameters.selection["commit_group_id"], source)
+    attempt.check_timestamps(target, plan)
+    stream = _stream_request(attempt, folder, checkpoint, stream_plan, plan, stale_lock, max_offsets_per_trigger)
+    batch, manifest = None, stream_plan.manifest
+    if checkpoint is not None and is_unfinished:
+        # The records of the batch have the id of the stream that began it.
+        batch, manifest = checkpoint.uncommitted, checkpoint.manifest or manifest
+    planned = planned_stream(attempt, stream_plan, plan, stream, manifest.stream_id, batch)
+    return stream_plan, replace(planned, look=LogLook.of(source, target, attempt.rules, OffsetRanges(), lags))
+
+
+def planned_stream(
+    attempt: Attempt,
+    stream_plan: StreamPlan,
+    plan: ReplayPlan,
+    stream: StreamRequest,
+    run_id: str,
+    batch: Batch | None = None,
+) -> PlannedCopy:
+    """
+    :param run_id: of what is finished first.
+    :param batch: that is finished first.
+    """
+    parameters, uncommitted = attempt.parameters, stream_plan.uncommitted
+    return PlannedCopy(
+        run_id=run_id,
+        instance=run_id,
+        parameters=parameters,
+        plan=plan,
+        transform=parameters.transform.of_topics({r.topic for r in (*plan.ranges, *uncommitted)}),
+        reader=attempt.how.reader,
+        rules=attempt.rules,
+        ranges=uncommitted,
+        spans=plan_spans(uncommitted),
+        allow_same_topic=attempt.how.allow_same_topic,
+        history=History(None if batch is None else batch.timestamp_ms),
+        pace=attempt.how.pace,
+        client_id=attempt.client_id,
+        title=attempt.title,
+        stream=stream,
+    )
+
+
+def _stream_request(
+    attempt: Attempt,
+    folder: CheckpointFolder,
+    checkpoint: Checkpoint | None,
+    stream_plan: StreamPlan,
+    plan: ReplayPlan,
+    stale_lock: str | None,
+    max_offsets_per_trigger: int | None,
+) -> StreamRequest:
+    """The checkpoint, and how the job uses it."""
+    last, unfinished = -1, None
+    if checkpoint is not None and stream_plan.uncommitted_batch is not None:
+        last, unfinished = stream_plan.uncommitted_batch, folder.generation_uri(checkpoint.number)
+    elif checkpoint is not None and checkpoint.committed is not None and not stream_plan.is_new:
+        last = checkpoint.committed.number
+    return StreamRequest(
+        stream_id=stream_plan.manifest.stream_id,
+        planned=plan.ranges,
+        source=_subscription(plan, is_assigned=attempt.parameters.selection["assign"] is not None),
+        starting_offsets=_starting_json(stream_plan, plan),
+        checkpoint=folder.generation_uri(stream_plan.generation),
+        record=stream_plan.manifest.to_json(),
+        last_batch=last,
+        lock=folder.lock_uri,
+        latest_submission=folder.submission_uri,
+        stale_lock=stale_lock,
+        owner=_owner(attempt.context),
+        unfinished_batch=stream_plan.uncommitted_batch,
+        unfinished_checkpoint=unfinished,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+    )
+
+
+def _subscription(plan: ReplayPlan, *, is_assigned: bool) -> dict[str, str]:
+    """The matched names, since Spark's own pattern is an unanchored search."""
+    by_topic = plan.ranges.by_topic()
+    if not is_assigned:
+        return {"subscribe": ",".join(by_topic)}
+    assign = {topic: [r.partition for r in of_topic] for topic, of_topic in by_topic.items()}
+    return {"assign": json.dumps(assign)}
+
+
+def _starting_json(stream_plan: StreamPlan, plan: ReplayPlan) -> str:
+    """The offsets of Spark's first batch; a partition that is added later starts at its earliest offset, -2."""
+    starting = stream_plan.manifest.starting
+    return json.dumps(by_topic({p: starting.get(p, -2) for p in plan.ranges.topic_partitions}))
+
+
+def _log_plan(
+    attempt: Attempt,
+    plan: ReplayPlan,
+    stream_plan: StreamPlan,
+    checkpoint: Checkpoint | None,
+    starting_offsets: object,
+    finds_delivered: bool,
+) -> None:
+    """Log what the next run does, and what it does not do.
+
+    :param checkpoint: as it is before the run.
+    :param starting_offsets: the parameter.
+    :param finds_delivered: the job finds out which records of an uncommitted batch the target already has.
+    """
+    attempt.log.info("The plan of stream %s:\n%s", stream_plan.manifest.stream_id, plan.table())
+    if checkpoint is not None and stream_plan.is_new:
+        attempt.log.warning(
+            "Starting generation %s of the checkpoint; generation %s stays as it is.",
+            stream_plan.generation,
+            checkpoint.number,
+        )
+    elif checkpoint is not None and starting_offsets is not None:
+        attempt.log.info("Ignoring starting_offsets=%r: the stream resumes from its checkpoint.", starting_offsets)
+    batch = checkpoint.uncommitted if checkpoint is not None else None
+    if checkpoint is not None and batch is not None and stream_plan.uncommitted_batch is None:
+        attempt.log.warning(
+            "Batch %s of generation %s is uncommitted and is not finished: %s.",
+            batch.number,
+            checkpoint.number,
+            ", ".join(first_ten(checkpoint.uncommitted_ranges.format())) or "no records",
+        )
+    if batch is not None and stream_plan.uncommitted:
+        attempt.log.warning(
+            "Batch %s of an earlier run is uncommitted: %s. It is finished first, with exactly these offsets; %s.",
+            batch.number,
+            ", ".join(first_ten(stream_plan.uncommitted.format())),
+            "records that the target already has are not written again"
+            if finds_delivered
+            else "all of it is written again, since without provenance headers there is no way to find what the target "
+            "already has",
+        )
+    if stream_plan.added:
+        added = first_ten([str(p) for p in stream_plan.added])
+        attempt.log.info("New to the stream, and read from their beginning: %s.", ", ".join(added))
+
+
+def _resolve(attempt: Attempt, checkpoint: Checkpoint | None, target: ClusterState) -> tuple[StreamPlan, ClusterState]:
+    """The next run of the stream, and the state of the source that it was resolved against."""
+    parameters, records = attempt.parameters, attempt.parameters.selection
+    selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
+    reset = _reset(records["reset_checkpoint_to"], attempt.context["ti"].run_id)
+    if reset is not None:
+        start: Bound | GroupStart | None = reset.start
+        begins = not reset.is_done(checkpoint)
+    else:
+        starting = records["starting_offsets"]
+        start = None if starting is None else parse_any_start(starting)
+        begins = checkpoint is None
+    name = "starting_offsets" if reset is None else "reset_checkpoint_to"
+    begin, cluster = _source_state(attempt, selection, checkpoint, start, name, begins=begins)
+    if reset is not None:
+        reset = replace(reset, group_stands_at=begin)
+    binding = Binding.of(parameters, cluster.cluster_id, target.cluster_id)
+    form, new_id = BatchForm.of(parameters), uuid4().hex[:16]
+    return resolve_stream(checkpoint, binding, form, selection, begin, reset, cluster, attempt.rules, new_id), cluster
+
+
+def _source_state(
+    attempt: Attempt,
+    selection: Selection,
+    checkpoint: Checkpoint | None,
+    start: Bound | GroupStart | None,
+    name: str,
+    *,
+    begins: bool,
+) -> tuple[Bound | None, ClusterState]:
+    """Where a stream begins, and the topics that are selected, with those of the checkpoint.
+
+    :param name: of the parameter that says the start.
+    :param begins: and does not go on from its checkpoint.
+    """
+    chosen, source = attempt.parameters.selection, attempt.source
+    known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
+    existing = source.topic_names(chosen["topics"] or chosen["assign"] or (), "READ")
+    # A missing topic of the checkpoint is distinguished from a misspelt one later.
+    selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
+    times = timestamps_in(start) if isinstance(start, Bound) else ()
+    begin = start if isinstance(start, Bound) else None
+    if isinstance(start, GroupStart) and begins:
+        begin = source.start_of(start, selected, selection, name)
+    finished = () if checkpoint is None else checkpoint.finished
+    asked = None if selection.assigned is None else {*selection.assigned, *finished}
+    cluster = source.state((selected | known) & existing, times, only=asked)
+    if checkpoint is not None and checkpoint.manifest is not None:
+        cluster = replace(cluster, cut_at=source.cuts(checkpoint.manifest.reached, cluster))
+    return begin, cluster
+
+
+def _reset(to: Any, dag_run_id: str) -> Reset | None:
+    """One text for each meaning, since the checkpoint stores it."""
+    if to is None:
+        return None
+    return Reset(json.dumps(to, sort_keys=True) if isinstance(to, Mapping) else str(to), dag_run_id)
+
+
+def _owner(context: Context) -> str:
+    """This task's run, the same for all its tries."""
+    ti = context["ti"]
+    return f"task {ti.task_id!r} of DAG {ti.dag_id!r}, run {ti.run_id!r}" + (
+        f", map index {ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
+    )

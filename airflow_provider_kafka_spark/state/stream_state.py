@@ -1,0 +1,145 @@
+"""The state that a task of a stream keeps between its tries; the checkpoint has only where the stream stands now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
+from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
+from airflow_provider_kafka_spark.core.offsets.compact_result import short_result, whole_result
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.runs.run_protocol import next_number
+from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
+from airflow_provider_kafka_spark.core.wire.protocol import StreamRequest
+from airflow_provider_kafka_spark.state.task_state import STREAM_KEY, TaskState, TryNumbers
+
+_DEFERRED_KEY = "kafka_spark_deferred_stream"
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredStream:
+    """Where a task instance began.
+
+    :param ranges: of the first try, one for each partition.
+    :param target_ends: ends of the target's partitions before it.
+    """
+
+    try_numbers: TryNumbers
+    stream_id: str
+    ranges: OffsetRanges
+    target_ends: Mapping[str, Mapping[int, int]]
+    submission: int = 0
+    untrusted_until: int = 0
+    result: dict[str, Any] | None = None
+    succeeded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredStream:
+    """The job of a stream that a trigger follows: what was planned, for the worker that collects its report.
+
+    :param submission: its number.
+    :param run_id: of what it finishes first; as ``PlannedCopy`` has it.
+    """
+
+    remote: RemoteJob
+    submission: int
+    run_id: str
+    stream_plan: StreamPlan
+    plan: ReplayPlan
+    stream: StreamRequest
+
+
+class StreamRunStore:
+    """Where this task instance began in a stream; the checkpoint has only where the stream stands now.
+
+    A try that failed may have finished batches, which the next try does not read again. The result and the asset event
+    include them.
+
+    :param task_id: of the operator.
+    """
+
+    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
+        self._store = TaskState(context, task_id)
+        self._try_numbers = TryNumbers.of(context)
+        stored = self._store.load(STREAM_KEY, _StoredStream)
+        self._stored = None if stored is None or stored.succeeded else stored
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """Of the try that delivered all, if this one is a retry of it."""
+        stored = self._stored
+        if stored is None or stored.result is None or not self._try_numbers.is_retry_of(stored.try_numbers):
+            return None
+        return whole_result(stored.result)
+
+    def finished_before(self, stream_id: str, ranges: OffsetRanges) -> OffsetRanges:
+        """What earlier tries finished, since this task instance first submitted the stream or last succeeded.
+
+        :param ranges: of this try, one for each partition.
+        """
+        stored = self._of_stream(stream_id)
+        first = {} if stored is None else {r.topic_partition: r.from_offset for r in stored.ranges}
+        starts = ((r, first.get(r.topic_partition, r.from_offset)) for r in ranges)
+        return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in starts if f < r.from_offset)
+
+    def written_before(self, stream_id: str, target_ends: Mapping[str, Mapping[int, int]]) -> list[dict[str, Any]]:
+        """Where the target has what :meth:`finished_before` gives: all that it got since then.
+
+        :param target_ends: ends of the target's partitions before this try.
+        :return: ranges as in a result's ``target_ranges``.
+        """
+        stored = self._of_stream(stream_id)
+        if stored is None:
+            return []
+        return [
+            {"topic": topic, "partition": number, "from_offset": start, "until_offset": end}
+            for topic, ends in target_ends.items()
+            for number, end in ends.items()
+            if (start := stored.target_ends.get(topic, {}).get(number, 0)) < end
+        ]
+
+    def submitting(
+        self, plan: ReplayPlan, stream_id: str, now_ms: int, delivery: str, known_number: int
+    ) -> tuple[int, int]:
+        """Remember where the stream and its target stand, and the number of the submission, before anything is written.
+
+        :param known_number: the highest one that is known, apart from that of the state.
+        :return: the number, and up to which one committed progress does not count.
+        """
+        stored = self._of_stream(stream_id) or _StoredStream(
+            self._try_numbers, stream_id, plan.ranges, plan.target_ends
+        )
+        number = next_number(max(stored.submission, known_number), now_ms)
+        untrusted = stored.untrusted_until if delivery == EXACTLY_ONCE else number
+        self._save(replace(stored, submission=number, untrusted_until=untrusted))
+        return number, stored.untrusted_until
+
+    def distrusted(self) -> None:
+        """Remember that the report did not prove the delivery, so that the next try looks at the target itself."""
+        if self._stored is not None:
+            self._save(replace(self._stored, untrusted_until=self._stored.submission))
+
+    @property
+    def deferred(self) -> DeferredStream | None:
+        """What :meth:`deferring` stored."""
+        return self._store.load(_DEFERRED_KEY, DeferredStream)
+
+    def deferring(self, job: DeferredStream) -> None:
+        """Remember a job that is about to be submitted, and that a trigger will follow."""
+        self._store.save(_DEFERRED_KEY, job)
+
+    def finished(self, result: dict[str, Any]) -> None:
+        """Remember that all was delivered, and the result for a retry that has nothing else to do."""
+        if self._stored is not None:
+            self._save(replace(self._stored, try_numbers=self._try_numbers, result=short_result(result)))
+
+    def _of_stream(self, stream_id: str) -> _StoredStream | None:
+        return self._stored if self._stored is not None and self._stored.stream_id == stream_id else None
+
+    def _save(self, stored: _StoredStream) -> None:
+        self._stored = stored
+        self._store.save(STREAM_KEY, stored)
