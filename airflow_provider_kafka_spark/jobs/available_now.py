@@ -358,7 +358,7 @@ def _source(spark: SparkApplication, request: StreamJob, stream: StreamRequest) 
         .options(**request.source_options)
         .options(**stream.source)
         .option("startingOffsets", stream.starting_offsets)
-        .option("failOnDataLoss", str(request.fail_on_data_loss).lower())
+        .option("failOnDataLoss", str(request.how.fail_on_data_loss).lower())
     )
     if stream.max_offsets_per_trigger is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(stream.max_offsets_per_trigger))

@@ -340,15 +340,15 @@ def _kept_pace(
     """
     :param group: of the Spark jobs.
     """
-    if request.pace is None or remaining.source is None or remaining.is_delivered:
+    if request.how.pace is None or remaining.source is None or remaining.is_delivered:
         return nullcontext()
     tasks, slots = len(remaining.source.tasks), spark.sparkContext.defaultParallelism
     topic, admin, lag = min(remaining.target_ids), remaining.run.admin, None
-    if request.pace.pause is not None:
+    if request.how.pace.pause is not None:
         topics = sorted(set(remaining.target_ids) - {request.transform.dead_letter_topic})
-        lag = LagWatch(request.pace.pause, admin, topics, request.progress_seconds)
+        lag = LagWatch(request.how.pace.pause, admin, topics, request.progress_seconds)
     stop = partial(spark.sparkContext.cancelJobGroup, group)
-    return PaceKeeper(request.pace, request.instance, admin, topic, monitor, tasks, slots, lag, stop)
+    return PaceKeeper(request.how.pace, request.instance, admin, topic, monitor, tasks, slots, lag, stop)
 
 
 def _failed_tasks(spark: SparkApplication, group: str) -> int:

@@ -173,14 +173,14 @@ def open_planned(spark: SparkApplication, request: CopyJob, planned: OffsetRange
 def _open(
     spark: SparkApplication, request: CopyJob, ranges: Mapping[OffsetRange, int], spans: Sequence[OffsetRange]
 ) -> Source:
-    options = {**request.source_options, "failOnDataLoss": str(request.fail_on_data_loss).lower()}
+    options = {**request.source_options, "failOnDataLoss": str(request.how.fail_on_data_loss).lower()}
     return open_source(
         spark,
         ranges,
         spans,
         options,
         request.source_ids,
-        preserve_order=request.preserve_order,
+        preserve_order=request.how.preserve_order,
         is_of_stream=request.is_of_stream,
         bundles=not needs_sql(request.transform),
         transaction_timeout_ms=int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)),

@@ -339,7 +339,7 @@ class RunOwnership:
         lasts = request.is_of_stream and not is_part
         parts = {**request.delivery_parts, "run_id": self.run_id, "delivery": request.delivery}
         target_ids = {name: topic.id for name, topic in self._targets.items()}
-        permits_loss = not request.fail_on_data_loss
+        permits_loss = not request.how.fail_on_data_loss
         key = delivery_key(parts, target_ids, None if lasts else pieces, permits_loss=permits_loss)
         # A driver that has the run already is not late.
         submission, earlier, now_ms = request.submission, request.earlier, int(time.time() * 1000)

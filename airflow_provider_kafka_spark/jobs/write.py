@@ -129,7 +129,7 @@ def _settings(
         stall_timeout_ms=poll_timeout_ms(request.source_options),
         commit_records=COMMIT_RECORDS,
         # A pause begins after a commit.
-        commit_ms=COMMIT_MS if request.pace is None or request.pace.pause is None else COMMIT_MS // 2,
+        commit_ms=COMMIT_MS if request.how.pace is None or request.how.pace.pause is None else COMMIT_MS // 2,
         owner=remaining.run.owner,
         id_prefix=remaining.run.id_prefix,
         delivered=remaining.is_delivered,
@@ -144,14 +144,14 @@ def _batches(
 ) -> tuple[Batches | None, tuple[str, ...]]:
     """How batches are read, or None for Spark's source; and what the author should know, who asked for batches."""
     options, transform, source = request.source_options, request.transform, remaining.source
-    is_wanted = wants_batches(request.reader, transform)
+    is_wanted = wants_batches(request.how.reader, transform)
     # Without its RDD there are only rows, and a warning of its own.
     if source is None or source.records is None or needs_sql(transform):
         return None, ()
     # Spark's source opens a consumer for each partition, where that of the writer goes from one to the next.
-    if not is_wanted and not (source.has_bundles and request.reader is None):
+    if not is_wanted and not (source.has_bundles and request.how.reader is None):
         return None, ()
-    others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.fail_on_data_loss)
+    others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.how.fail_on_data_loss)
     if not others and (missing := missing_internals(spark.sparkContext)):
         others = (f"Kafka's client: {missing}",)
     if others:

@@ -25,7 +25,7 @@ from airflow_provider_kafka_spark.core.records.kept_timestamps import check_time
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS, instance_id
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
-from airflow_provider_kafka_spark.core.wire.protocol import Pace, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import How, Transform
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
@@ -63,22 +63,16 @@ def login_options(source: KafkaHook, sink: KafkaHook) -> tuple[Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """How a try carries a copy out: parameters of its operator, which are its own unless a plan has fixed them.
+class TryOptions:
+    """What the worker alone needs of its operator: the parameters of this name, which are this try's own.
 
     :param task_id: of the operator.
-    :param reader: who reads the records; None for the default.
-    :param pace: None for no limit.
     :param new_targets: what to do about targets that do not exist.
     :param follows_trigger: it goes on with a job that was submitted before the task was deferred.
     """
 
     task_id: str = ""
     allow_same_topic: bool = False
-    fail_on_data_loss: bool = True
-    reader: str | None = None
-    pace: Pace | None = None
-    preserve_order: bool = True
     max_records_per_partition: int | None = None
     max_planned_records: int | None = None
     allow_duplicates: bool = False
@@ -94,6 +88,8 @@ class Attempt:
     :param parameters: what is copied and to where, which all tries share.
     :param source: of the cluster to read from.
     :param sink: of the cluster to write to; the same hook if both have one connection.
+    :param how: how it is copied.
+    :param own: what this try has beside that.
     :param log: of the operator.
     """
 
@@ -103,6 +99,7 @@ class Attempt:
     source: KafkaHook
     sink: KafkaHook
     how: How = field(default_factory=How)
+    own: TryOptions = field(default_factory=TryOptions)
     log: Any = field(default=logging.getLogger(__name__), repr=False)
 
     @property
@@ -112,26 +109,26 @@ class Attempt:
     @property
     def target(self) -> Target:
         """Where records go."""
-        return Target.of(self.parameters.transform, allow_same_topic=self.how.allow_same_topic)
+        return Target.of(self.parameters.transform, allow_same_topic=self.own.allow_same_topic)
 
     @property
     def client_id(self) -> str:
         """By which brokers know the job's clients."""
-        return f"airflow-kafka-spark-{self.context['ti'].dag_id}.{self.how.task_id}"
+        return f"airflow-kafka-spark-{self.context['ti'].dag_id}.{self.own.task_id}"
 
     @property
     def title(self) -> str:
         """What Spark's page shows of the task."""
         ti = self.context["ti"]
         index = "" if ti.map_index is None or ti.map_index < 0 else f", map index {ti.map_index}"
-        return f"DAG {ti.dag_id}, task {self.how.task_id}, DAG run {ti.run_id}{index}"
+        return f"DAG {ti.dag_id}, task {self.own.task_id}, DAG run {ti.run_id}{index}"
 
     def instance(self, item: str) -> str:
         """What this task's runs are found by at the brokers of the target.
 
         :param item: of a mapped task, see ``core.runs.run_identity``; else empty.
         """
-        ti, task_id = self.context["ti"], self.how.task_id
+        ti, task_id = self.context["ti"], self.own.task_id
         called_id = "" if task_id == ti.task_id else task_id
         return instance_id(deployment_name(), ti.dag_id, ti.run_id, ti.task_id, item, called_id)
 
@@ -153,7 +150,7 @@ class Attempt:
 
     def check_size(self, plan: ReplayPlan) -> None:
         """:raises PlanTooLargeError: if it has more records than ``max_planned_records``."""
-        most = self.how.max_planned_records
+        most = self.own.max_planned_records
         if most is not None and plan.planned_records > most:
             raise PlanTooLargeError(
                 f"A plan must have at most max_planned_records={most:,} records; this one has up to "

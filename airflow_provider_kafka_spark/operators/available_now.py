@@ -148,7 +148,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             ledger.looked(planned)
             if self.plan_only and job is None:
                 return self._done_planning(
-                    planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.pace)
+                    planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
                 )
             if stream_plan.has_work:
                 before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)

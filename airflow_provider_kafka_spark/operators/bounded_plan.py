@@ -58,7 +58,6 @@ def plan_bounded(
     :return: the run's state for this plan, and the plan.
     :raises KafkaSparkError: if it cannot be carried out.
     """
-    how = attempt.how
     resolved, source, target, cuts = _resolved_plan(attempt, state, resolve, on_rerun)
     transform = transform.of_topics({r.topic for r in resolved.ranges})
     state, plan = store.for_plan(state, resolved, transform, cuts)
@@ -82,16 +81,13 @@ def plan_bounded(
         parameters=attempt.parameters,
         plan=plan,
         transform=transform,
-        reader=how.reader,
         path=path,
-        rules=attempt.rules,
         ranges=plan.ranges.without_empty(),
-        spans=plan_spans(plan.ranges, how.max_records_per_partition),
-        preserve_order=how.preserve_order,
-        allow_same_topic=how.allow_same_topic,
+        spans=plan_spans(plan.ranges, attempt.own.max_records_per_partition),
+        how=attempt.how,
+        allow_same_topic=attempt.own.allow_same_topic,
         history=_history(target, state, plan),
         is_lost=state.is_lost,
-        pace=how.pace,
         client_id=attempt.client_id,
         title=attempt.title,
         look=LogLook.of(source, target, attempt.rules, empty, lags),
@@ -112,11 +108,11 @@ def _resolved_plan(
         lost = earlier.losses(source, attempt.rules, cuts)
         # Of what another run had copied to a topic that was deleted since, the plan has nothing.
         ids = {name: topic.topic_id for name, topic in target.topics.items()}
-        gone = {} if attempt.how.follows_trigger else recreated(earlier.target_ids, ids)
+        gone = {} if attempt.own.follows_trigger else recreated(earlier.target_ids, ids)
         if not lost and not gone and earlier.target_cluster_id == target.cluster_id:
             attempt.log.info("Reusing the plan of an earlier try of this run.")
             routes = earlier.target.routes(earlier.topic_ids)
-            new = attempt.how.new_targets.planned(attempt, routes, source, target)
+            new = attempt.own.new_targets.planned(attempt, routes, source, target)
             return earlier, source, created(attempt, new, target, earlier), cuts
         attempt.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
     is_clear = state.earlier is not None
@@ -140,7 +136,7 @@ def _new_plan(
             approved.check(plan)
         attempt.check_size(plan)
         # A plan says all that would be copied.
-        is_asked = not attempt.how.plan_only
+        is_asked = not attempt.own.plan_only
         others = left_to_copy(attempt, plan, planned_target, on_rerun, is_clear=is_clear) if is_asked else None
         if others is None:
             return None

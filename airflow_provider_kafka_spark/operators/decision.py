@@ -30,8 +30,8 @@ def result_to_approve(
     :param inlets: of the task; with the ledger's asset ``COPIES`` among them, its newest events are read.
     """
     plan = planned.plan
-    result = result_of_plan(plan, planned.run_id, planned.transform, planned.pace)
-    pace = "none" if planned.pace is None else planned.pace.describe(plan.planned_records)
+    result = result_of_plan(plan, planned.run_id, planned.transform, planned.how.pace)
+    pace = "none" if planned.how.pace is None else planned.how.pace.describe(plan.planned_records)
     first = decision(attempt, plan, inlets).items(plan)
     parts = [
         *(markdown_item(name, text) for name, text in first),

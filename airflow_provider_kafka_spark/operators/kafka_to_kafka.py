@@ -39,14 +39,14 @@ from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.spark.options import check_client_classes
 from airflow_provider_kafka_spark.core.topics.new_topics import FAIL_IF_REFUSED
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, Pace
+from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, How, Pace
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.metrics import count_retry
 from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
 from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
-from airflow_provider_kafka_spark.operators.attempt import Attempt, How, connected
+from airflow_provider_kafka_spark.operators.attempt import Attempt, TryOptions, connected
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
@@ -321,9 +321,16 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         return None if pace == Pace() else pace
 
     def _how(self) -> How:
-        """How this try carries the copy out."""
-        own = {f.name: getattr(self, f.name) for f in fields(How) if hasattr(self, f.name)}
-        return How(pace=self._pace(), new_targets=self._new_targets, follows_trigger=self._follows_trigger, **own)
+        return How(pace=self._pace(), **self._given(How))
+
+    def _own(self) -> TryOptions:
+        return TryOptions(
+            new_targets=self._new_targets, follows_trigger=self._follows_trigger, **self._given(TryOptions)
+        )
+
+    def _given(self, kind: type) -> dict[str, Any]:
+        """The parameters by which fields of a type are named."""
+        return {f.name: getattr(self, f.name) for f in fields(kind) if hasattr(self, f.name)}
 
     @property
     def _new_targets(self) -> NewTargets:
@@ -342,7 +349,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         # A job of an earlier try outlives a restart of the brokers, and so does the look for it.
         with connected(parameters, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
-            yield Attempt(context, parameters, spark, source, sink, self._how(), self.log)
+            yield Attempt(context, parameters, spark, source, sink, self._how(), self._own(), self.log)
 
     def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
         """The logins of the job while it runs."""

@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults, source_defaults
-from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, History, Submission, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, History, How, Submission, Transform
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.waiting import until
@@ -37,8 +37,8 @@ def copy_request(
     """The request of a copy.
 
     :param broker: of source and target; None if their options say where they are.
-    :param options: fields of the request, of its transform, and of what is known of the run; further options of source
-        and sink.
+    :param options: fields of the request, of its transform, of how it is done, and of what is known of the run; further
+        options of source and sink.
     """
     parsed = OffsetRanges.parse(ranges)
     spans = options.pop("spans", None) or plan_spans(parsed)
@@ -46,6 +46,7 @@ def copy_request(
     began_ms = options.pop("began_ms", at_ms if options.pop("is_retry", False) else None)
     untrusted_until = options.pop("untrusted_until", 0)
     known = {name: options.pop(name) for name in list(options) if name in History.__dataclass_fields__}
+    how = How(**{name: options.pop(name) for name in list(options) if name in How.__dataclass_fields__})
     provenance = options.pop("provenance", Trace.HEADERS)
     login = {} if broker is None else {"kafka.bootstrap.servers": broker.bootstrap_servers}
     source_options, sink_options = options.pop("source_options", {}), options.pop("sink_options", {})
@@ -59,6 +60,7 @@ def copy_request(
         ranges=parsed,
         spans=spans,
         transform=Transform(provenance=Trace(provenance), **options),
+        how=how,
         source_options={**source_defaults(spans, read_committed=True), **login, **source_options},
         sink_options={**sink_defaults(), **login, **sink_options},
         **request_fields,

@@ -95,8 +95,8 @@ def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool
     assert [(r["partition"], r["from_offset"], r["until_offset"]) for r in result["ranges"]] == [(0, 2, 10), (1, 2, 10)]
     assert scene.values() == Counter(b"<%d>" % i for i in range(4, 20) if i not in (10, 11))
     (request,) = scene.spark.requests
-    assert (request.plan_digest, request.preserve_order, len(request.spans)) == (plan["digest"], False, 6)
-    assert request.pace == Pace(1000, pause=PauseWhileLag(group_id, 100, 120.0))
+    assert (request.plan_digest, request.how.preserve_order, len(request.spans)) == (plan["digest"], False, 6)
+    assert request.how.pace == Pace(1000, pause=PauseWhileLag(group_id, 100, 120.0))
     for part in (
         f"{scene.source}[0]",
         group_id,

@@ -297,7 +297,7 @@ def test_all_that_a_form_gives_reaches_the_job(
     assert (request.transform.where, request.transform.topic_expr) == (None, None)
     assert request.transform.columns == {"value": "key"}
     assert request.sink_options["kafka.linger.ms"] == "7"
-    assert (request.preserve_order, request.delivery) == (False, "at_least_once")
+    assert (request.how.preserve_order, request.delivery) == (False, "at_least_once")
     assert (request.transform.preserve_partition, request.transform.include_headers) == (True, False)
     assert request.progress_seconds == 2.0
 

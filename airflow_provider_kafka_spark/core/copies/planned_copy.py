@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.core.wire.protocol import (
     CopyJob,
     EarlierDelivery,
     History,
-    Pace,
+    How,
     StreamJob,
     StreamRequest,
     Submission,
@@ -39,16 +39,13 @@ class PlannedCopy:
     :param parameters: of the run's first try.
     :param plan: what is read and to where it goes; of a stream, from where it stands to the end of the log.
     :param transform: how each record is changed.
-    :param rules: how to read.
     :param ranges: what the job must read exactly; of a stream, those of its uncommitted batch.
     :param spans: what each Spark partition reads of them.
-    :param preserve_order: many spans of one Kafka partition are read by one task.
+    :param how: how it is carried out.
     :param allow_same_topic: a topic that is read may be written to.
     :param history: what is known of the run before this try.
     :param is_lost: the run may be another one, because the task's state is lost.
-    :param pace: how fast the job may write; None for no limit.
     :param title: of the task, for Spark's page.
-    :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
     :param path: how records are read, in one sentence, see ``core.copies.batch_path``.
     :param client_id: by which brokers know the job's clients, for quotas and logs.
     :param stream: the additional fields for a stream; None for a bounded copy.
@@ -60,20 +57,21 @@ class PlannedCopy:
     parameters: CopyParameters
     plan: ReplayPlan
     transform: Transform
-    rules: ReadRules
     ranges: OffsetRanges
     spans: tuple[OffsetRange, ...]
-    preserve_order: bool = True
+    how: How = field(default_factory=How)
     allow_same_topic: bool = False
     history: History = field(default_factory=History)
     is_lost: bool = False
-    pace: Pace | None = None
     client_id: str = "airflow-kafka-spark"
     title: str = ""
-    reader: str | None = None
     path: str = ""
     stream: StreamRequest | None = None
     look: LogLook | None = None
+
+    @property
+    def rules(self) -> ReadRules:
+        return ReadRules(self.parameters.read_committed, self.how.fail_on_data_loss)
 
     @property
     def delivery_parts(self) -> dict[str, str]:
@@ -101,10 +99,10 @@ class PlannedCopy:
         earlier = None if self.earlier is None else encode(self.earlier)
         spans = [span.format() for span in self.spans]
         content = [
-            [self.run_id, self.instance, self.plan.digest, self.parameters.delivery, self.preserve_order, earlier],
+            [self.run_id, self.instance, self.plan.digest, self.parameters.delivery, self.how.preserve_order, earlier],
             [self.ranges.format(), spans, dict(self.delivery_parts), dict(self.plan.target_ids)],
             dict(self.plan.topic_ids),
-            self.rules.fail_on_data_loss,
+            self.how.fail_on_data_loss,
         ]
         return digest_of(content)
 
@@ -166,16 +164,13 @@ class PlannedCopy:
                 **logins.sink_options(),
                 **self.parameters.sink_options,
             },
-            fail_on_data_loss=self.rules.fail_on_data_loss,
-            reader=self.reader,
-            preserve_order=self.preserve_order,
+            how=self.how,
             delivery=self.parameters.delivery,
             delivery_parts=self.delivery_parts,
             source_ids=dict(self.plan.topic_ids),
             window=self.plan.window,
             forbidden_targets=self.forbidden_targets,
             progress_seconds=progress_seconds,
-            pace=self.pace,
             title=self.title,
         )
 

@@ -119,8 +119,8 @@ def test_an_unreadable_request_gives_away_no_secret(text: str) -> None:
 def test_what_is_left_out_is_the_safe_choice() -> None:
     request = job_request()
 
-    assert request.fail_on_data_loss
-    assert request.preserve_order
+    assert request.how.fail_on_data_loss
+    assert request.how.preserve_order
     assert not request.history.is_retry
     assert request.transform.include_headers
     assert request.transform.provenance.in_headers

@@ -142,6 +142,22 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class How:
+    """How a copy is carried out, whatever it copies: the parameters of this name.
+
+    :param fail_on_data_loss: offsets that are gone are an error.
+    :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
+    :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
+    :param pace: how fast the job may write; None for no limit.
+    """
+
+    fail_on_data_loss: bool = True
+    reader: str | None = None
+    preserve_order: bool = True
+    pace: Pace | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamRequest:
     """The checkpoint of a stream, and how it is used.
 
@@ -251,13 +267,10 @@ class CopyJob(JobRequest):
 
     :param instance: by which the run is found at the target's brokers, see ``core.runs.run_identity``.
     :param delivery: ``exactly_once`` or ``at_least_once``.
-    :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
     :param delivery_parts: what decides which records are written and to where, by name, as far as the worker knows it.
-    :param fail_on_data_loss: offsets that are gone are an error.
-    :param preserve_order: many spans of one Kafka partition are read by one task, one after the other.
+    :param how: how it is carried out.
     :param window: of the plan; records of other times are counted, and copied.
     :param forbidden_targets: topics that are being read and that ``topic_expr`` must not lead to.
-    :param pace: how fast it may write; None for no limit.
     """
 
     job: ClassVar[str] = "batch"
@@ -269,12 +282,9 @@ class CopyJob(JobRequest):
     history: History = field(default_factory=History)
     delivery: str = EXACTLY_ONCE
     delivery_parts: Mapping[str, str] = field(default_factory=dict)
-    fail_on_data_loss: bool = True
-    reader: str | None = None
-    preserve_order: bool = True
+    how: How = field(default_factory=How)
     window: TimeWindow | None = None
     forbidden_targets: tuple[str, ...] = ()
-    pace: Pace | None = None
 
     @property
     def earlier(self) -> EarlierDelivery:
