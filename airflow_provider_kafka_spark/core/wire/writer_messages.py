@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece
 from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
 _VERSION = 1
 
@@ -119,11 +120,9 @@ class WriterSettings:
 
     :param run_id: value of the provenance header, with the source record.
     :param provenance_header: its name; None for no header.
-    :param target_topic: None if the rows have it, in the column ``target_topic``, or ``target_topics``.
+    :param transform: how each record is changed; with a topic expression, the rows have the column ``target_topic``.
     :param target_ids: id of each target topic, as far as it is known; compared before each commit.
     :param columns: names of the rows' columns; None if the input is Kafka's own records.
-    :param window_start_ms: a record that is older is not selected.
-    :param window_end_ms: a record of this time or later is not selected.
     :param counted_from_ms: older records are counted, and copied.
     :param counted_until_ms: records of this time or later are counted, and copied.
     :param delivery_timeout_ms: how long to wait for acknowledgements after a flush.
@@ -135,7 +134,6 @@ class WriterSettings:
     :param delivered: an earlier try delivered everything: records are only read and counted.
     :param pace: None for no limit.
     :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
-    :param target_topics: the target of each source topic; empty for one target, or if the rows have it.
     :param wanted: None if the rows say it, or all are.
     :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
     :param schema_ids: None if none is rewritten.
@@ -145,14 +143,9 @@ class WriterSettings:
 
     run_id: str
     provenance_header: str | None
-    target_topic: str | None
+    transform: Transform
     target_ids: Mapping[str, str]
     columns: tuple[str, ...] | None
-    include_headers: bool
-    preserve_partition: bool
-    preserve_timestamps: bool
-    window_start_ms: int | None
-    window_end_ms: int | None
     delivery_timeout_ms: int
     stall_timeout_ms: int
     commit_records: int
@@ -162,7 +155,6 @@ class WriterSettings:
     delivered: bool
     pace: SharedPace | None
     producer: Mapping[str, str] = field(repr=False)
-    target_topics: Mapping[str, str] = field(default_factory=dict)
     wanted: WantedRecords | None = None
     dead_letters: DeadLetters | None = None
     schema_ids: SchemaIds | None = None

@@ -55,15 +55,17 @@ final class Settings {
     private Settings(Fields fields) {
         runId = fields.text("run_id");
         provenanceHeader = fields.optionalText("provenance_header");
-        targetTopic = fields.optionalText("target_topic");
-        targetTopics = fields.map("target_topics");
+        // The rest of it is done by then, or is for SQL.
+        Fields transform = fields.object("transform");
+        targetTopic = transform.optionalText("topic");
+        targetTopics = transform.map("topic_map");
+        includeHeaders = transform.flag("include_headers");
+        preservePartition = transform.flag("preserve_partition");
+        preserveTimestamps = transform.flag("preserve_timestamps");
+        windowStartMs = transform.optionalNumber("window_start_ms", Long.MIN_VALUE);
+        windowEndMs = transform.optionalNumber("window_end_ms", Long.MAX_VALUE);
         targetIds = fields.map("target_ids");
         columns = texts(fields.optionalList("columns"));
-        includeHeaders = fields.flag("include_headers");
-        preservePartition = fields.flag("preserve_partition");
-        preserveTimestamps = fields.flag("preserve_timestamps");
-        windowStartMs = fields.optionalNumber("window_start_ms", Long.MIN_VALUE);
-        windowEndMs = fields.optionalNumber("window_end_ms", Long.MAX_VALUE);
         countedFromMs = fields.optionalNumber("counted_from_ms", Long.MIN_VALUE);
         countedUntilMs = fields.optionalNumber("counted_until_ms", Long.MAX_VALUE);
         deliveryTimeoutMs = fields.number("delivery_timeout_ms");

@@ -20,10 +20,10 @@ import org.apache.spark.TaskContext$;
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
 public final class SinkTests {
     static final String SETTINGS =
-        "{'version': 1, 'run_id': 'run', 'provenance_header': 'from', 'target_topic': 'copy', 'target_topics': {},"
-            + " 'target_ids': {'copy': 'id'}, 'columns': null, 'include_headers': true, 'preserve_partition': false,"
-            + " 'preserve_timestamps': false, 'window_start_ms': null, 'window_end_ms': null, 'counted_from_ms': null,"
-            + " 'counted_until_ms': null,"
+        "{'version': 1, 'run_id': 'run', 'provenance_header': 'from', 'transform': {'topic': 'copy', 'topic_map': {},"
+            + " 'include_headers': true, 'preserve_partition': false, 'preserve_timestamps': false,"
+            + " 'window_start_ms': null, 'window_end_ms': null}, 'target_ids': {'copy': 'id'}, 'columns': null,"
+            + " 'counted_from_ms': null, 'counted_until_ms': null,"
             + " 'delivery_timeout_ms': 200, 'stall_timeout_ms': 1000, 'commit_records': 3, 'commit_ms': 60000,"
             + " 'owner': {'group': 'owner', 'topic': 'copy', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-',"
             + " 'delivered': false, 'pace': null,"

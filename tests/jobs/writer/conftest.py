@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece, cut
+from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.core.wire.writer_messages import (
     Owner,
     Slot,
@@ -66,14 +67,9 @@ class WriterJob:
         self.settings = WriterSettings(
             run_id="0123456789abcdef",
             provenance_header="from",
-            target_topic=self.target,
+            transform=Transform(topic=self.target, preserve_timestamps=False),
             target_ids={},
             columns=None,
-            include_headers=True,
-            preserve_partition=False,
-            preserve_timestamps=False,
-            window_start_ms=None,
-            window_end_ms=None,
             delivery_timeout_ms=30_000,
             stall_timeout_ms=120_000,
             commit_records=50,
@@ -119,7 +115,9 @@ class WriterJob:
         self._commit(f"{self.prefix}slot-1", offset, f"{self.pieces[1].name}\n")
 
     def change(self, **settings: Any) -> None:
-        self.settings = replace(self.settings, **settings)
+        """Other settings, or other fields of the transformation."""
+        changes = {name: settings.pop(name) for name in list(settings) if name in Transform.__dataclass_fields__}
+        self.settings = replace(self.settings, transform=replace(self.settings.transform, **changes), **settings)
 
     def run(self, records: Callable[[Any], Any] = lambda records: records) -> WriteResult:
         """Run the writer.

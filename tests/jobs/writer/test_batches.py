@@ -433,7 +433,7 @@ def test_a_record_without_a_key_is_named_where_the_target_is_compacted(
 
 def test_a_target_that_the_producer_does_not_find_is_an_error_of_a_record(job: WriterJob) -> None:
     """As where records are read one by one."""
-    job.change(target_topic="not a topic")
+    job.change(topic="not a topic")
 
     failure = job.failure()
 
