@@ -261,7 +261,7 @@ def test_only_wanted_records_are_copied(
 
 def test_a_stream_belongs_to_its_filters(scene: Scene) -> None:
     scene.rejecting(Stream)
-    for other, says in (({"keys": ["k1"]}, "filters is"), ({"reject_when": "false"}, "dead_letters is")):
+    for other, says in (({"keys": ["k1"]}, "keys is"), ({"reject_when": "false"}, "reject_when is")):
         scene.store = TaskStateStore()
         with pytest.raises(AirflowFailException, match=rf"^CheckpointError: .*{says}"):
             scene.rejecting(Stream, **other)
