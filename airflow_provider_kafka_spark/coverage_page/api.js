@@ -25,13 +25,31 @@ const RIGHTS = [
   [/^assets/, "read assets and their events"],
   [/\/state-store$/, "read what tasks have stored"],
   [/\/taskInstances/, "read task instances"],
-  [/^backfills|\/dagRuns$/, "make runs of this DAG"],
+  [/\/dagRuns$/, "make runs of this DAG"],
   [/^dags/, "read DAGs"],
 ];
 
 /** query: values, or lists of them. body: of a POST. signal: of an AbortController. */
 export async function request(path, { query = {}, body, signal } = {}) {
-  const url = new URL(`api/v2/${path}`, AIRFLOW);
+  return send(new URL(`api/v2/${path}`, AIRFLOW), path, { query, body, signal });
+}
+
+/**
+ * What the user may do: assets, task_instances and dags may be read, runs may be made in general, and runs_of these DAGs.
+ *
+ * Asked before anything else, so that nothing is asked for that is refused. What is not known counts as permitted:
+ * Airflow decides then.
+ */
+export async function readRights({ dagIds = [], signal } = {}) {
+  try {
+    return await send(new URL("rights", document.baseURI), "rights", { query: { dag: dagIds }, signal });
+  } catch (error) {
+    if (error.status === 401 || signal?.aborted) throw error;
+    return { assets: true, task_instances: true, dags: true, runs: true, runs_of: dagIds };
+  }
+}
+
+async function send(url, path, { query = {}, body, signal }) {
   for (const [name, value] of Object.entries(query)) {
     for (const each of [value].flat()) url.searchParams.append(name, each);
   }
@@ -67,11 +85,15 @@ function errorText(status, path, answer) {
   } catch {
     // A proxy's page, not Airflow's answer.
   }
-  const right = RIGHTS.find(([pattern]) => pattern.test(path))?.[1] ?? "do this";
-  const refused = `Your user may not ${right}. Ask an administrator of Airflow for the permission.`;
   const failed = status >= 500 ? "Try again; the API server's log has the reason." : "";
-  const advice = status === 403 ? refused : (ADVICE[status] ?? failed);
+  const advice = status === 403 ? refusal(path) : (ADVICE[status] ?? failed);
   return [`Airflow's API answered ${status} (${path}).`, advice, detail.slice(0, 300)].filter(Boolean).join(" ");
+}
+
+/** What is said of a path that the user may not read. */
+export function refusal(path) {
+  const right = RIGHTS.find(([pattern]) => pattern.test(path))?.[1] ?? "do this";
+  return `Your user may not ${right}. Ask an administrator of Airflow for the permission.`;
 }
 
 /** Parts of a path, each of which may have any character. */

@@ -6,7 +6,7 @@ import { at, button, download, go, make, serverName, topicName } from "./element
 import { exportRows, toCsv, toJson } from "./export.js";
 import { buildPairs, lookOf, markWaiting, rangesOf } from "./pairs.js";
 import { readLedger } from "./reading.js";
-import { mayReplay, openReplay } from "./replay.js";
+import { openReplay } from "./replay.js";
 import { attentionTable } from "./table.js";
 import { openRuns, segmentLines, showTip } from "./tips.js";
 import { STATES, WORDS, count, formatCount, formatTime, label } from "./words.js";
@@ -119,9 +119,6 @@ async function show({ isRefresh = false } = {}) {
   try {
     const judged = judge(await readLedger(filter, { progress, signal: stop.signal }));
     const ended = performance.now();
-    // Nobody is asked for a right that nobody needs.
-    const isMissing = judged.pairs.some(({ counts }) => counts.missing + counts.unseen > 0n);
-    judged.may = isMissing && (await mayReplay(judged.pairs.find((pair) => pair.scheduledDag)?.scheduledDag));
     if (mine !== reading) return;
     if (isRefresh && isInUse()) {
       refreshLater();
@@ -139,13 +136,13 @@ async function show({ isRefresh = false } = {}) {
   }
 }
 
-function judge({ found, notes, waiting, hasCopies }) {
+function judge({ found, notes, waiting, hasCopies, may }) {
   const { pairs, outdated } = buildPairs(found.all, found.claims);
   for (const pair of pairs) markWaiting(pair, waiting);
   if (outdated > 0) {
     notes.push(`${count(outdated, "run")} read or wrote an earlier topic of the same name, since deleted: that does not count.`);
   }
-  return { pairs, notes, hasCopies, may: false, readAt: Date.now() };
+  return { pairs, notes, hasCopies, may, readAt: Date.now() };
 }
 
 // While something runs, the page reads again, unless nobody sees it, or somebody looks closer.

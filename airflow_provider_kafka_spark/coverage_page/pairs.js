@@ -207,7 +207,6 @@ function finishPair(pair) {
   const entries = [...pair.intervals.values()].flat().map(({ entry }) => entry);
   pair.dagIds = new Set(entries.map(({ dagId }) => dagId));
   pair.tasks = new Set(entries.map(taskKey));
-  pair.scheduledDag = entries.find(({ dagRunId }) => dueTime(dagRunId) !== null)?.dagId;
   pair.runs = new Set(entries.map(({ kafkaRun }) => kafkaRun));
   pair.lastAt = entries.reduce((last, entry) => Math.max(last, moment(entry)), 0);
   delete pair.intervals;

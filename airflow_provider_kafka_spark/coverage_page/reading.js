@@ -1,7 +1,7 @@
 // What the page reads: the events of the ledger's asset, what tasks that run or failed have stored, and which tasks of
 // the same DAGs have not begun.
 
-import { inParallel, readAll, request, segmentPath } from "./api.js";
+import { inParallel, readAll, readRights, refusal, request, segmentPath } from "./api.js";
 import { ACTIVE_STATES, ASSET_NAME, Entries, FAILED_STATES, OPERATORS, isOfTask } from "./entries.js";
 import { compactSize, isCompact } from "./compact.js";
 import { formatCount, formatTime } from "./words.js";
@@ -24,18 +24,21 @@ const OVERLAP_MS = 600_000;
  *
  * filter: from, to (ISO 8601 or ""), dagId and runId (of one DAG run, or "").
  * on: {progress(what, done, total), signal}.
- * Returns the Entries, notes for the reader, the tasks that wait, and whether there is any event of the asset.
+ * Returns the Entries, notes for the reader, the tasks that wait, whether there is any event of the asset, and whether
+ * the user may make runs.
  */
 export async function readLedger(filter, on) {
   const notes = [];
+  const rights = await readRights(on);
+  if (!rights.assets) throw new Error(refusal("assets"));
   const begun = new Date(Date.now() - OVERLAP_MS).toISOString();
   const [last, events, ours] = await Promise.all([
     readLastEvent(on),
     readEvents(filter, notes, on),
-    readTasks(searchesOfOperators(filter), notes, on),
+    readTasks(searchesOfOperators(filter), rights, notes, on),
   ]);
   const known = knownFunctions(events);
-  const others = await readTasks(searchesOfFunctions(filter, [...known.values()]), notes, on);
+  const others = await readTasks(searchesOfFunctions(filter, [...known.values()]), rights, notes, on);
   const functions = others.filter((task) => known.has(functionKey(task.dag_id, task.task_id)));
   const tasks = [...new Map([...ours, ...functions].map((task) => [task.id, task])).values()].filter(isBefore(filter.to));
   const stores = await readStores(tasks, notes, on);
@@ -60,7 +63,7 @@ export async function readLedger(filter, on) {
     if (!hasEntry && ACTIVE_STATES.includes(stateOf(task))) waiting.push(waitingTask(task));
   }
   notes.push(...notesOf(found));
-  return { found, notes: [...new Set(notes)], waiting, hasCopies: last !== null };
+  return { found, notes: [...new Set(notes)], waiting, hasCopies: last !== null, may: rights.runs && rights.dags };
 }
 
 /** One that has not begun has no start. */
@@ -134,8 +137,9 @@ function searchesOfFunctions({ from, to, runId }, known) {
   });
 }
 
-async function readTasks(searches, notes, { signal }) {
+async function readTasks(searches, rights, notes, { signal }) {
   try {
+    if (!rights.task_instances) throw new Error(refusal("/taskInstances"));
     const lists = await inParallel(searches, ({ path, ...search }) =>
       readAll(path, "task_instances", { ...search, maximum: MAX_TASKS, signal }),
     );

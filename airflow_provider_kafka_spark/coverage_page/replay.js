@@ -1,6 +1,6 @@
 // The dialog that starts a DAG run which copies ranges.
 
-import { readAll, request, segmentPath } from "./api.js";
+import { readAll, readRights, request, segmentPath } from "./api.js";
 import { at, make, runLink, serverName, taskName, topicName } from "./elements.js";
 import { countOffsets, formatRange } from "./offsets.js";
 import { rangesParam, runConf } from "./replay_conf.js";
@@ -11,52 +11,20 @@ export const TAG = "kafka-spark-replay";
 const MAX_DAGS = 20;
 const MAX_NAMED = 3;
 
-/**
- * Whether the user may make runs, of one DAG or in general: by a dry run of a backfill, which makes nothing. Airflow has
- * no request for that question.
- *
- * Airflow asks for the right before it looks at the body. One without days is refused with 422, which browsers show as
- * an error in their consoles; one with a day before all runs is answered if the DAG has a schedule.
- */
-async function mayStart(dagId, days = {}) {
-  try {
-    await request("backfills/dry_run", { body: dagId === undefined ? {} : { dag_id: dagId, ...days } });
-    return 200;
-  } catch (error) {
-    return error.status;
-  }
-}
-
-const NO_DAY = { from_date: "1970-01-01T00:00:00Z", to_date: "1970-01-01T00:00:00Z", reprocess_behavior: "completed" };
-let general = null;
-
-/**
- * Asked once. What is not known is offered: Airflow refuses it then.
- *
- * scheduled: id of a DAG that has a schedule, if one is known.
- */
-export function mayReplay(scheduled) {
-  const ask = async () => {
-    if (scheduled !== undefined && (await mayStart(scheduled, NO_DAY)) === 200) return true;
-    return (await mayStart()) !== 403;
-  };
-  general ??= ask();
-  return general;
-}
-
 let dags = null;
 
-/** The DAGs with the tag of which the user may make runs. Read once, in one request and one for each of them. */
+/** The DAGs with the tag of which the user may make runs. Read once, in two requests. */
 async function readDags() {
   const query = { tags: TAG, order_by: "dag_id" };
   const { items, total, isCut } = await readAll("dags", "dags", { query, maximum: MAX_DAGS });
-  const may = await Promise.all(items.map(async ({ dag_id: dagId }) => (await mayStart(dagId)) !== 403));
-  const refused = items.filter((_, i) => !may[i]).map(({ dag_id: dagId }) => dagId);
+  const ids = items.map(({ dag_id: dagId }) => dagId);
+  const may = new Set(ids.length > 0 ? (await readRights({ dagIds: ids })).runs_of : []);
+  const refused = ids.filter((id) => !may.has(id));
   const note = [
     isCut ? `Only ${MAX_DAGS} of ${total} DAGs with the tag are offered.` : "",
     refused.length > 0 ? `Your user may not make runs of ${refused.join(", ")}.` : "",
   ];
-  return { dags: items.filter((_, i) => may[i]), refused, note: note.filter(Boolean).join(" ") };
+  return { dags: items.filter(({ dag_id: id }) => may.has(id)), refused, note: note.filter(Boolean).join(" ") };
 }
 
 const replay = { pair: null, list: [], params: null, canStart: false };

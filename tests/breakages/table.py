@@ -524,9 +524,9 @@ left-out-by-the-ledger-alone: A run that waited leaves out only what the target 
   + there = there.merge(copy.ranges)
   tests/operators/test_other_copies.py::test_what_the_target_does_not_prove_is_copied
 replay-offered-without-rights: A user who may make no runs is offered no replay.
-  coverage_page/replay.js
-  - return (await mayStart()) !== 403;
-  + return (await mayStart()) !== 401;
+  coverage_page/reading.js
+  - may: rights.runs && rights.dags };
+  + may: rights.runs || rights.dags };
   tests/coverage_page/test_stubbed_page.py::test_what_the_rights_do_not_allow_is_not_offered
 script-of-another-host-permitted: The page runs its own scripts only, and none that is inline.
   coverage_page/static_site.py

@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -29,6 +29,7 @@ class StubApi:
     :param dags: params by the id of a DAG that has the tag.
     :param others: how many DAGs there are without the tag.
     :param refuses: the status for requests whose path and body a pattern finds; the first pattern counts.
+    :param without: names of rights that the user does not have, and ids of DAGs of which the user may make no runs.
     :param change: takes the path and an answer, and returns another one.
     :param pause: before each answer, in seconds.
     """
@@ -38,6 +39,7 @@ class StubApi:
     dags: dict[str, dict[str, Any]] = field(default_factory=dict)
     others: int = 0
     refuses: dict[str, int] = field(default_factory=dict)
+    without: Sequence[str] = ()
     change: Callable[[str, dict[str, Any]], dict[str, Any]] = lambda _, answer: answer
     pause: float = 0.0
     #: ``METHOD path`` of each request to the API.
@@ -71,6 +73,13 @@ class StubApi:
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
         parts = urlsplit(handler.path)
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        if parts.path == "/kafka-coverage/rights":
+            self.requests.append("GET rights")
+            asked = parse_qs(parts.query).get("dag", [])
+            may = {right: right not in self.without for right in ("assets", "task_instances", "dags", "runs")}
+            answer = {**may, "runs_of": [dag for dag in asked if dag not in self.without]}
+            _send(handler, self.refuses.get("rights", 200), json.dumps(answer).encode(), "application/json")
+            return
         if not parts.path.startswith("/api/v2/"):
             _serve_file(handler, parts.path)
             return
@@ -108,8 +117,6 @@ class StubApi:
         if path == "dags":
             others = [] if query.get("tags") == ["kafka-spark-replay"] else [f"other_{i}" for i in range(self.others)]
             return 200, _page([{"dag_id": dag} for dag in sorted([*self.dags, *others])], query, "dags")
-        if path == "backfills/dry_run":
-            return (200, {"backfills": []}) if "from_date" in body else (422, {"detail": []})
         if path.endswith("/details"):
             dag = unquote(path.split("/")[1])
             return 200, {"dag_id": dag, "is_paused": False, "params": self.dags[dag]}

@@ -79,6 +79,13 @@ def test_nothing_is_written(site: _Site) -> None:
     assert site.request("HEAD", "index.html").content == b""
 
 
+def test_rights_are_said_to_a_user_only(site: _Site) -> None:
+    answer = site.request("GET", "rights")
+
+    assert (answer.status_code, answer.json()) == (401, {"detail": "Not authenticated"})
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
 def test_a_websocket_is_closed() -> None:
     """Left without an answer, it is an error in the server's log."""
     sent = list[Any]()

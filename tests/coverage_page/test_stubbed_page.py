@@ -67,8 +67,7 @@ def test_the_dialog_asks_for_what_has_the_tag_and_for_the_details_of_the_chosen_
         assert sorted(api.requests[before:]) == [
             "GET dags",
             "GET dags/replay_a/details",
-            "POST backfills/dry_run",
-            "POST backfills/dry_run",
+            "GET rights",
         ]
         assert page.evaluate("[...document.querySelectorAll('#replay-dag option')].map((o) => o.value)") == [
             "replay_a",
@@ -105,8 +104,8 @@ def test_without_a_dag_the_dialog_says_how_to_get_one(browser: Chromium) -> None
 
 
 def test_what_the_rights_do_not_allow_is_not_offered(browser: Chromium) -> None:
-    """In general; and of one DAG."""
-    with StubApi(GAP, dags={"mine": RANGES, "theirs": RANGES}, refuses={"dry_run": 403}) as api:
+    """In general; and of one DAG. Nothing is asked for that is refused."""
+    with StubApi(GAP, dags={"mine": RANGES, "theirs": RANGES}, without=["runs"]) as api:
         page = _show(browser, api)
         page.evaluate("document.querySelector('.chart').focus()")
         page.press("g")
@@ -118,7 +117,9 @@ def test_what_the_rights_do_not_allow_is_not_offered(browser: Chromium) -> None:
         assert "replay" not in page.evaluate("document.body.innerText").lower()
         assert not page.evaluate("document.querySelector('dialog[open]')")
 
-        api.refuses = {"theirs": 403, "mine/dagRuns": 403}
+        assert page.console == []
+
+        api.without, api.refuses = ["theirs"], {"mine/dagRuns": 403}
         page = _show(browser, api)
         _open_replay(page)
         page.wait_for("!document.querySelector('#replay-start').disabled")
@@ -127,6 +128,35 @@ def test_what_the_rights_do_not_allow_is_not_offered(browser: Chromium) -> None:
         page.evaluate("document.querySelector('#replay-start').click()")
         page.wait_for("document.querySelector('#replay-result').className === 'failed'")
         assert "403 (dags/mine/dagRuns). Your user may not make runs of this DAG." in _text(page, "#replay-result")
+
+
+@pytest.mark.parametrize(
+    ("without", "selector", "said", "asked"),
+    [
+        ("assets", "#error", "Your user may not read assets and their events. Ask an administrator", set()),
+        (
+            "task_instances",
+            "#notes",
+            "cannot be shown. Your user may not read task instances. Ask an",
+            {"GET assets", "GET assets/events"},
+        ),
+    ],
+)
+def test_what_is_refused_is_not_asked_for(
+    browser: Chromium, without: str, selector: str, said: str, asked: set[str]
+) -> None:
+    with StubApi(GAP, without=[without]) as api:
+        page = _show(browser, api)
+
+        assert said in _text(page, selector)
+        assert set(api.requests) == {"GET rights", *asked}
+        assert page.console == []
+
+
+def test_where_the_rights_are_not_known_all_is_asked_for(browser: Chromium) -> None:
+    with StubApi(GAP, dags={"mine": RANGES}, refuses={"rights": 500}) as api:
+        _open_replay(_show(browser, api))
+        browser.wait_for("!document.querySelector('#replay-start').disabled")
 
 
 @pytest.mark.parametrize(

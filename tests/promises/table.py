@@ -659,6 +659,9 @@ Length and depth are bounded before Spark starts
 Airflow decides what is shown, and who may start a replay
   tests/coverage_page/test_page.py::test_a_user_who_may_only_read_is_offered_no_replay
   tests/coverage_page/test_page.py::test_a_visitor_without_a_session_sees_nothing
+without one it answers 401
+  tests/coverage_page/test_static_site.py::test_rights_are_said_to_a_user_only
+  quick: local
 Names from the API are shown as text
   tests/coverage_page/test_page.py::test_nothing_that_the_api_says_is_markup
 The page's policy permits its own scripts, and requests to its own host only
