@@ -40,6 +40,7 @@ from tests.required_tools import needs_chromium
 pytestmark = [pytest.mark.broker, pytest.mark.spark, needs_chromium]
 
 _RUNS = 9
+_PARTITIONS = 2
 _NOON = 1_700_000_000_000
 _EVEN = "offset % 2 = 0"
 
@@ -86,7 +87,7 @@ class History:
     def produce(self) -> None:
         kafka, clock = self.brokers["one"], len(self.said) * 1_000
         for source in self.sources:
-            records = [Record(None, b"v", (), _NOON + clock + i, p) for p in (0, 1) for i in range(4)]
+            records = [Record(None, b"v", (), _NOON + clock + i, p) for p in kafka.offsets(source) for i in range(4)]
             if self.drawn.random() < 0.5:
                 kafka.produce_transaction(source, records)
             else:
@@ -158,7 +159,7 @@ class History:
 
     def _change(self, number: int) -> None:
         """What a run has to tell, is told by one: a topic that was recreated."""
-        what = self.drawn.choice(["produce", "produce", "target", "source", "age"])
+        what = self.drawn.choice(["produce", "produce", "target", "source", "age", "grow"])
         self.said[-1] += f" {what}"
         cluster, target = self.drawn.choice(self.targets)
         if what == "target":
@@ -170,6 +171,8 @@ class History:
         if what == "age":
             ends = self.brokers["one"].offsets(source)
             self.brokers["one"].delete_records(source, {0: min(ends[0][1], ends[0][0] + 3)})
+        if what == "grow" and len(self.brokers["one"].offsets(source)) == _PARTITIONS:
+            self.brokers["one"].add_partitions(source, _PARTITIONS + 1)
         self.produce()
         if what in ("source", "target"):
             start, _ = self.brokers["one"].offsets(source)[1]
@@ -224,7 +227,7 @@ class History:
 
 def _recreate(broker: KafkaBroker, name: str) -> None:
     broker.delete_topic(name)
-    broker.create_topic(name, 2)
+    broker.create_topic(name, _PARTITIONS)
 
 
 def _run_id(number: int) -> str:
@@ -246,14 +249,14 @@ def test_what_page_and_command_say_is_what_a_plain_read_finds(
     draw: int,
     tmp_path: Path,
 ) -> None:
-    for number in [0] if draw == 0 else list(draws(8))[1:] or [1]:
-        task = new_task(CopyTask, 2, 2)
+    for number in [0] if draw == 0 else list(draws(4))[1:] or [1]:
+        task = new_task(CopyTask, _PARTITIONS, 2)
         connection("one", extra={"bootstrap.servers": task.kafka.bootstrap_servers})
         connection("two", extra={"bootstrap.servers": second_cluster.bootstrap_servers})
         task.folder = tmp_path / f"{number}"
         task.folder.mkdir()
         task.sources.append(f"{task.source}-2")
-        task.kafka.create_topic(task.sources[1], 2)
+        task.kafka.create_topic(task.sources[1], _PARTITIONS)
         targets = [("one", task.target), ("one", f"{task.target}-2"), ("two", task.target)]
         task.kafka.create_topic(targets[1][1], 2)
         second_cluster.create_topic(task.target, 2)

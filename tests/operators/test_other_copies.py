@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from tests.airflow_fakes import TaskStateStore
-from tests.operators.copy_task import CopyTask, NewTask, Replay, large, numbered
+from tests.operators.copy_task import CopyTask, NewTask, Replay, Stream, large, numbered
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -68,11 +68,20 @@ def waits(new_task: NewTask) -> CopyTask:
     return task
 
 
-def _other(waits: CopyTask, ledger: Ledger, until: int = 4, **given: Any) -> None:
-    """Another run copies the first offsets of each partition."""
+def _other(waits: CopyTask, ledger: Ledger, until: int = 4, kind: type = Replay, **given: Any) -> None:
+    """Another run copies the first offsets of each partition, and a stream all."""
     other = replace(waits, store=TaskStateStore(), run_id="manual__replay", due=None, given={**waits.given, **given})
-    other.succeed(Replay, offset_ranges=[f"{waits.source}:{p}:0:{until}" for p in range(2)])
+    ranges = [f"{waits.source}:{p}:0:{until}" for p in range(2)]
+    other.succeed(kind, **({"offset_ranges": ranges} if kind is Replay else {}))
     ledger.add(other)
+
+
+def test_what_a_stream_has_copied_is_found(waits: CopyTask, ledger: Ledger) -> None:
+    _other(waits, ledger, kind=Stream)
+    waits.kafka.produce(waits.source, numbered(20, 22))
+
+    assert waits.succeed()["records_read"] == 2
+    assert set(waits.values().values()) == {1}
 
 
 def test_only_what_is_left_is_copied(waits: CopyTask, ledger: Ledger) -> None:
@@ -116,6 +125,11 @@ def _claims_more(_: CopyTask, ledger: Ledger) -> None:
     entry["offset_ranges"] = [text.replace(":0:4", ":0:10") for text in entry["offset_ranges"]]
 
 
+def _of_another_run(_: CopyTask, ledger: Ledger) -> None:
+    (entry,) = ledger.extras
+    entry["run_id"] = "f" * 16
+
+
 def _lost(waits: CopyTask, _: Ledger) -> None:
     ends = waits.kafka.offsets(waits.target).items()
     waits.kafka.delete_records(waits.target, {number: end for number, (_, end) in ends})
@@ -131,7 +145,7 @@ def _unreadable(_: CopyTask, ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     ("change", "copied"),
-    [(_claims_more, 12), (_lost, 20), (_of_this_run, 20), (_unreadable, 20)],
+    [(_claims_more, 12), (_of_another_run, 20), (_lost, 20), (_of_this_run, 20), (_unreadable, 20)],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_what_the_target_does_not_prove_is_copied(
