@@ -258,9 +258,11 @@ def test_a_retry_carries_out_what_its_first_try_was_asked_for(
     fail_once(later, clear_number=1)
 
     asked, retried, cleared = (
-        (r.transform.where, r.stream.checkpoint, r.stream.planned) for r in recording_spark.requests if r.stream
+        (r.transform.where, r.stream.checkpoint, r.stream.planned.format())
+        for r in recording_spark.requests
+        if r.stream
     )
     assert asked == retried
     for name in names:
         assert f"{name} was " in log
-    assert cleared == ("offset > 1", f"file://{tmp_path}/2/generation-0", (f"{source}:0:0:10",))
+    assert cleared == ("offset > 1", f"file://{tmp_path}/2/generation-0", [f"{source}:0:0:10"])

@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.jobs.writer.conftest import WriterJob
 from tests.raw_batches import crc32c, log_of, make_strange, raw_batches
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +57,8 @@ def fill(spark: SparkSession, kafka_broker: KafkaBroker) -> Fill:
 def new_job(spark: SparkSession, kafka_broker: KafkaBroker) -> NewJob:
     """A copy of a topic's first partition as bytes, or with Spark's source."""
 
-    def make(source: str, target: str, until: int, as_bytes: bool) -> WriterJob:
-        job = WriterJob(spark, kafka_broker, kafka_broker, source, target, until)
+    def make(source: str, target: str, end: int, as_bytes: bool) -> WriterJob:
+        job = WriterJob(spark, kafka_broker, kafka_broker, source, target, end)
         batches = Batches(job.batch_consumer, False, 1_000_000, 1_000, 0, 2_000_000) if as_bytes else None
         producer = {**job.settings.producer, "compression.type": "lz4", "max.request.size": "2000000"}
         job.change(preserve_timestamps=True, commit_records=250, batches=batches, producer=producer)
@@ -111,18 +112,21 @@ def test_both_readers_write_the_same(
 ) -> None:
     """Random records of all kinds, byte by byte; and their counts are the same."""
     source, left, right = topic(suffix="source"), topic(3, suffix="spark"), topic(3, suffix="bytes")
-    until = fill(source, seed)
+    end = fill(source, seed)
     reports = {}
     for target in (left, right):
-        job = new_job(source, target, until, target == right)
+        job = new_job(source, target, end, target == right)
         job.change(**changed)
         # In the middle of batches, with gaps.
-        edges = [(1, until // 3), (until // 3, until // 2), (until // 2 + 7, until - 1)]
+        edges = [(1, end // 3), (end // 3, end // 2), (end // 2 + 7, end - 1)]
         ranges = {OffsetRange(source, 0, *edge): i for i, edge in enumerate(edges)}
-        job.pieces = cut(ranges, [[OffsetRange(source, 0, 1, until - 1)]], {})
+        job.pieces = cut(ranges, [[OffsetRange(source, 0, 1, end - 1)]], {})
         job.spans = job.pieces[0].spans
         job.open()
         reports[target] = report_of(job)
+        # Brokers write a commit's marker into each partition after they have answered.
+        written = sum(written for _, _, written, *_ in reports[target].ranges)
+        until(lambda: len(kafka_broker.consume(target)) == written, f"{written} records")  # noqa: B023
 
     assert keyed(kafka_broker, right) == keyed(kafka_broker, left)
     assert unplaced(kafka_broker, right) == unplaced(kafka_broker, left)
@@ -138,7 +142,7 @@ def test_what_no_client_can_write_goes_as_it_was(
     """A time below 0, and a header whose name is not UTF-8."""
     source, target = topic(suffix="source"), topic(suffix="target")
     records = [Record(b"k", b"%d" % i, (("name", b"v"),), 10_000 + i) for i in range(20)]
-    kafka_broker.produce(source, records, {"batch.num.messages": 15, "compression.type": "none"})
+    kafka_broker.produce(source, records, {"batch.num.messages": 15, "compression.type": "none", "linger.ms": 1_000})
     make_strange(log_of(kafka_broker, source), first_time=-5, names={b"name": b"\xff\xfe\x00e"})
     job = new_job(source, target, len(records), True)
     job.change(provenance_header=None, producer={**job.settings.producer, "compression.type": "none"})
@@ -178,7 +182,8 @@ def test_hostile_bytes_are_an_error_that_names_the_batch(
 ) -> None:
     """The checksum is right: a record says that it is larger than its batch. Nothing of the batch is written."""
     source, target = topic(suffix="source"), topic(suffix="target")
-    kafka_broker.produce(source, [Record(b"k", b"%010d" % i) for i in range(5)], {"compression.type": "none"})
+    one_batch = {"compression.type": "none", "linger.ms": 1_000}
+    kafka_broker.produce(source, [Record(b"k", b"%010d" % i) for i in range(5)], one_batch)
     log = log_of(kafka_broker, source)
     data = bytearray(log.read_bytes())
     at = data.index(b"%010d" % 3)
