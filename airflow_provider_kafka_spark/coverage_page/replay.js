@@ -61,7 +61,7 @@ function warn({ waiting = [] }) {
   const named = waiting.slice(0, MAX_NAMED).map((task) => `${taskName(task)} in ${task.dagRunId} (${task.state})`);
   const more = waiting.length > MAX_NAMED ? `, and ${waiting.length - MAX_NAMED} more` : "";
   at("replay-warning").textContent =
-    `Runs that have not begun may copy the same: ${named.join("; ")}${more}. ` +
+    `Runs that have not begun to copy may copy the same: ${named.join("; ")}${more}. ` +
     "Wait for them, or cancel them, before you replay: what both copy at the same time is in the target twice.";
   at("replay-warning").hidden = at("replay-nevertheless-label").hidden = waiting.length === 0;
   at("replay-nevertheless").checked = false;

@@ -96,7 +96,9 @@ def _lines_of(topic: str, pair: Mapping[str, Any]) -> list[str]:
         lines.append("Runs that failed were to copy these; clear the task, which copies the rest:")
         lines += [f"  {_offsets(s)} by {_runs(pair, s)}" for s in pair["failed"][:_MOST]] + _more(pair["failed"])
     if pair["waiting"]:
-        lines.append("These have not begun, and may copy what is waiting, missing or unseen. Do not replay it before:")
+        lines.append(
+            "These have not begun to copy, and may copy what is waiting, missing or unseen. Do not replay it before:"
+        )
         lines += [f"  {_task(t)} ({t['state'] or 'not scheduled yet'})" for t in pair["waiting"][:_MOST]]
         lines += _more(pair["waiting"])
     if pair["filtered"]:
