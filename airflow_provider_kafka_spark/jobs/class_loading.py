@@ -20,6 +20,7 @@ from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.core.wire.writer_messages import WriterSettings, piece_text
 from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows
+from airflow_provider_kafka_spark.jobs.java_names import java_of
 from airflow_provider_kafka_spark.jobs.kafka_admin import client_config
 from airflow_provider_kafka_spark.jobs.kafka_rdd import as_rows, read_tasks
 from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, run_writer
@@ -103,7 +104,7 @@ def _copy_nothing(spark: SparkApplication, transform: Transform) -> None:
 
 def _open_clients(spark: SparkApplication) -> None:
     """Kafka's clients, each with a request to a port that refuses them."""
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     clients, serialization = jvm.org.apache.kafka.clients, jvm.org.apache.kafka.common.serialization
     wait = jvm.java.time.Duration.ofMillis(_WAIT_MS)
     with _closed_port() as port:
@@ -155,7 +156,7 @@ def _load_jar_of(spark: SparkApplication, name: str) -> None:
     """All classes of the jar that has this one: a copy loads most of them only when brokers answer."""
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     known: JavaObject = jvm.java.lang.Class.forName(name)
     loader = known.getClassLoader()
     with zipfile.ZipFile(known.getProtectionDomain().getCodeSource().getLocation().toURI().getPath()) as jar:

@@ -25,6 +25,7 @@ from airflow_provider_kafka_spark.core.records.expressions import (
     refusal_of,
     unknown_function,
 )
+from airflow_provider_kafka_spark.jobs.java_names import java_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +94,7 @@ def _refusal_as_parsed(spark: SparkSession, sql: str, name: str) -> str | None:
 
     :raises ExpressionError: if it calls a function that Spark does not have.
     """
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     catalyst = jvm.org.apache.spark.sql.catalyst
     parsed = spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
     if parsed.containsPattern(catalyst.trees.TreePattern.PLAN_EXPRESSION()):
@@ -128,7 +129,7 @@ def _refusal_as_analysed(spark: SparkSession, checked: DataFrame, table: DataFra
 
     :param checked: the table, and the expression as the last column.
     """
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     sql = jvm.org.apache.spark.sql.catalyst
     plan, before = (each._jdf.queryExecution().analyzed() for each in (checked, table))
     # Spark may have added what makes or drops rows, or joined what a function stands for.

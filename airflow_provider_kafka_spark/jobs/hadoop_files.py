@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from airflow_provider_kafka_spark.core.streams.checkpoint import LARGEST_FILE
 from airflow_provider_kafka_spark.jobs import local_files
+from airflow_provider_kafka_spark.jobs.java_names import java_of
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
@@ -72,13 +73,13 @@ def overwrite(spark: HasContext, uri: str, text: str) -> None:
 
 
 def _replace(spark: HasContext, partial: Any, path: Any) -> None:
-    gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
+    gateway, jvm = spark.sparkContext._gateway, java_of(spark.sparkContext)
     rename: Any = getattr(jvm, "org.apache.hadoop.fs.Options$Rename")
     options = gateway.new_array(rename, 1)  # type: ignore[union-attr]
     options[0] = rename.OVERWRITE
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     # FileSystem.rename() refuses a target that is there.
-    jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), conf).rename(partial, path, options)  # type: ignore[union-attr]
+    jvm.org.apache.hadoop.fs.FileContext.getFileContext(path.toUri(), conf).rename(partial, path, options)
 
 
 def create(spark: HasContext, uri: str, text: str) -> bool:
@@ -109,7 +110,7 @@ def create(spark: HasContext, uri: str, text: str) -> bool:
 
 
 def _partial(spark: HasContext, path: Any) -> Any:
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     return jvm.org.apache.hadoop.fs.Path(path.getParent(), local_files.partial_name(path.getName()))
 
 
@@ -178,7 +179,7 @@ def names(spark: HasContext, uri: str) -> list[str]:
 
 
 def _open(spark: HasContext, uri: str) -> tuple[Any, Any]:
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     path = jvm.org.apache.hadoop.fs.Path(uri)
     try:
         file_system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())

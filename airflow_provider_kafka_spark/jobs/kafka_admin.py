@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError, JarError
 from airflow_provider_kafka_spark.core.offsets.offset_range import is_topic_name
+from airflow_provider_kafka_spark.jobs.java_names import items_of, java_of
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.jobs.spark_application import HasContext
@@ -80,7 +81,7 @@ class KafkaAdmin:
         if not topics:
             return {}
         futures = self._client.describeTopics(self._list(topics)).topicNameValues()
-        for name in futures:
+        for name in items_of(futures.keySet()):
             try:
                 topic = self._get(futures[name], within_ms)
             except Py4JJavaError as error:
@@ -103,7 +104,7 @@ class KafkaAdmin:
         names = ("max.message.bytes", "cleanup.policy", "compression.type", "message.timestamp.type")
         return {
             entry.getKey().name(): {name: str(entry.getValue().get(name).value()) for name in names}
-            for entry in found.entrySet()
+            for entry in items_of(found.entrySet())
         }
 
     def end_offsets(self, topics: Sequence[str], *, committed: bool = False) -> dict[tuple[str, int], int]:
@@ -127,7 +128,7 @@ class KafkaAdmin:
             kafka.common.IsolationLevel.READ_COMMITTED if committed else kafka.common.IsolationLevel.READ_UNCOMMITTED
         )
         options = kafka.clients.admin.ListOffsetsOptions(level)
-        for entry in self._get(self._client.listOffsets(request, options).all()).entrySet():
+        for entry in items_of(self._get(self._client.listOffsets(request, options).all()).entrySet()):
             yield (entry.getKey().topic(), entry.getKey().partition()), entry.getValue()
 
     def committed(self, group: str) -> Offsets:
@@ -170,7 +171,7 @@ class KafkaAdmin:
             wanted.put(group, kafka.clients.admin.ListConsumerGroupOffsetsSpec().topicPartitions(of_group))
         options = kafka.clients.admin.ListConsumerGroupOffsetsOptions().requireStable(True)
         found = self._get(self._client.listConsumerGroupOffsets(wanted, options).all())
-        return {entry.getKey(): _offsets(entry.getValue()) for entry in found.entrySet()}
+        return {entry.getKey(): _offsets(entry.getValue()) for entry in items_of(found.entrySet())}
 
     def commit(self, group: str, offsets: Any) -> None:
         """Commit offsets for a group without members.
@@ -239,7 +240,7 @@ class KafkaAdmin:
 
 def _offsets(found: Any) -> dict[tuple[str, int], CommittedOffset | None]:
     """Of Java's offsets by partition."""
-    entries = [(entry.getKey(), entry.getValue()) for entry in found.entrySet()]
+    entries = [(entry.getKey(), entry.getValue()) for entry in items_of(found.entrySet())]
     return {
         (place.topic(), place.partition()): offset and CommittedOffset(offset.offset(), str(offset.metadata()))
         for place, offset in entries
@@ -249,8 +250,14 @@ def _offsets(found: Any) -> dict[tuple[str, int], CommittedOffset | None]:
 @contextmanager
 def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[KafkaAdmin]:
     """:param options: of Spark's Kafka sink or source; the login is taken from them."""
-    jvm: Any = spark.sparkContext._jvm
-    waits = {"kafka.request.timeout.ms": str(_BROKER_TIMEOUT_MS), "kafka.retry.backoff.ms": str(_BACKOFF_MS)}
+    jvm = java_of(spark.sparkContext)
+    waits = {
+        "kafka.request.timeout.ms": str(_BROKER_TIMEOUT_MS),
+        # The client sleeps until its whole call is over, and looks only then for requests that are: while it asks for
+        # the brokers as often, it notices them.
+        "kafka.metadata.max.age.ms": str(_BROKER_TIMEOUT_MS),
+        "kafka.retry.backoff.ms": str(_BACKOFF_MS),
+    }
     config = client_config(jvm, {**login_options(options), **waits})
     client = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
     try:
@@ -270,7 +277,9 @@ def client_config(jvm: Any, options: Mapping[str, str]) -> Any:
     for name, value in options.items():
         config.put(name.removeprefix("kafka."), value)
     try:
-        updater = jvm.org.apache.spark.kafka010.KafkaConfigUpdater("admin", jvm.PythonUtils.toScalaMap(config))
+        updater = jvm.org.apache.spark.kafka010.KafkaConfigUpdater(
+            "admin", jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(config)
+        )
     # py4j's answer where a class is absent.
     except TypeError as error:
         raise JarError(

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
+from airflow_provider_kafka_spark.jobs.java_names import java_of
 from airflow_provider_kafka_spark.jobs.record_writer import record_handoff
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def as_rows(spark: SparkSession, records: Any, *, headers: bool = True, beside_r
     """
     from pyspark.sql import DataFrame
 
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     session: Any = spark._jsparkSession
     kafka010 = jvm.org.apache.spark.sql.kafka010
     converter = kafka010.KafkaRecordToRowConverter()
@@ -96,7 +97,7 @@ def as_rows(spark: SparkSession, records: Any, *, headers: bool = True, beside_r
 
 
 def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Mapping[str, str], wait_ms: int) -> Any:
-    jvm: Any = spark.sparkContext._jvm
+    jvm = java_of(spark.sparkContext)
     context = spark.sparkContext._jsc.sc()
     kafka010 = jvm.org.apache.spark.sql.kafka010
     params = jvm.java.util.HashMap()

@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.wire.audit_messages import AuditSettings
 from airflow_provider_kafka_spark.core.wire.writer_classes import marker
 from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure, TaskReport, WriterSettings
 from airflow_provider_kafka_spark.jobs.janino import CompiledClasses, compile_java, java_sources
+from airflow_provider_kafka_spark.jobs.java_names import items_of, java_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -114,7 +115,7 @@ def run_writer(
     """
     result = WriteResult()
     writer = _new(context, "RecordWriter", settings.to_json(), _broadcast(context, tasks), monitor.total)
-    for report in records.mapPartitions(writer).collect():
+    for report in items_of(records.mapPartitions(writer).collect()):
         result.add(TaskReport.from_json(str(report)))
     return result
 
@@ -179,7 +180,7 @@ class AuditFunctions:
         found = sides[0] if len(sides) == 1 else sides[0].union(sides[1])
         partitioner = _new(self._context, "AuditPartitioner", tasks, group_bits)
         merger = _new(self._context, "AuditMerger", self._ranges, *limits, compares)
-        return [str(text) for text in found.groupByKey(partitioner).mapPartitions(merger).collect()]
+        return [str(text) for text in items_of(found.groupByKey(partitioner).mapPartitions(merger).collect())]
 
 
 class TaskMonitor:
@@ -227,7 +228,7 @@ class TaskMonitor:
 
 def _broadcast(context: SparkContext, texts: Sequence[str]) -> Any:
     """Every executor gets the texts once, and a task parses only its own."""
-    jvm: Any = context._jvm
+    jvm = java_of(context)
     array = context._gateway.new_array(jvm.java.lang.String, len(texts))  # type: ignore[union-attr]
     for i, text in enumerate(texts):
         array[i] = text
@@ -236,7 +237,7 @@ def _broadcast(context: SparkContext, texts: Sequence[str]) -> Any:
 
 def _new(context: SparkContext, name: str, *arguments: Any) -> Any:
     """A new object of a compiled class."""
-    jvm: Any = context._jvm
+    jvm = java_of(context)
     loader = _loaders.get(context)
     if loader is None:
         loader = _loaders[context] = _compile_and_ship(context)
@@ -270,7 +271,7 @@ def _compile_and_ship(context: SparkContext) -> Any:
     :return: a class loader that has them.
     :raises JarError: naming what is missing.
     """
-    jvm: Any = context._jvm
+    jvm = java_of(context)
     with _named_errors():
         compiled = _ahead.pop().result() if _ahead else _find_or_compile(jvm)
         if compiled.bytecodes:

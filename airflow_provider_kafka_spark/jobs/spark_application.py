@@ -13,6 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_kafka_spark.jobs.java_names import JavaNames
 from airflow_provider_kafka_spark.jobs.record_writer import compile_ahead
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _start() -> SparkContext:
 
     _drop_numpy_converters()
     SparkContext._ensure_initialized()
-    compile_ahead(SparkContext._jvm)
+    compile_ahead(JavaNames(SparkContext._jvm))
     return SparkContext.getOrCreate()
 
 

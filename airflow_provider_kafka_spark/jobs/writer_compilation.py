@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from airflow_provider_kafka_spark.jobs.java_names import JavaNames
 from airflow_provider_kafka_spark.jobs.record_writer import write_writer_jar
 from airflow_provider_kafka_spark.jobs.spark_application import import_from_folder
 from airflow_provider_kafka_spark.jobs.worker_watchdog import end_with_owner
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized()
-    write_writer_jar(SparkContext._jvm, Path(jar))
+    write_writer_jar(JavaNames(SparkContext._jvm), Path(jar))
     return 0
 
 

@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from py4j.java_gateway import JavaPackage
 
 from airflow_provider_kafka_spark.core.errors import DeliveryError, ExpressionError, TargetError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
@@ -78,6 +79,15 @@ def test_copies_byte_for_byte(pair: Pair, monkeypatch: pytest.MonkeyPatch, expre
     assert (report.records_read, report.records_written) == (5, 5)
     assert report.target_ranges == (OffsetRange(pair.target, 0, 0, 5),)
     assert bool(asked) == bool(expressions)
+
+
+def test_asks_the_jvm_for_no_package(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Py4J asks for each part of a name, and PySpark for a dozen where a loop over a Java collection ends."""
+    asked = list[str]()
+    monkeypatch.setattr(JavaPackage, "__getattr__", lambda _, name: asked.append(name))
+    pair.fill(numbered(3))
+    assert pair.copy(3).records_written == 3
+    assert asked == []
 
 
 def test_says_where_each_record_came_from(kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy) -> None:

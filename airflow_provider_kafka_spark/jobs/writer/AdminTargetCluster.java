@@ -53,7 +53,11 @@ final class AdminTargetCluster implements TargetCluster {
         }
         Object requestMs = config.get(REQUEST_TIMEOUT);
         long producerMs = requestMs == null ? MAX_REQUEST_MS : Long.parseLong(requestMs.toString());
-        login.put(REQUEST_TIMEOUT, Long.toString(Math.min(Math.min(producerMs, MAX_REQUEST_MS), timeoutMs)));
+        String within = Long.toString(Math.min(Math.min(producerMs, MAX_REQUEST_MS), timeoutMs));
+        login.put(REQUEST_TIMEOUT, within);
+        // The client sleeps until its whole call is over, and looks only then for requests that are: while it asks for
+        // the brokers as often, it notices them.
+        login.put("metadata.max.age.ms", within);
         login.put("default.api.timeout.ms", Long.toString(Math.min(MAX_CALL_MS, timeoutMs)));
         admin = AdminClient.create(login);
     }
