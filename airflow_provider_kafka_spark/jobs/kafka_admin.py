@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_MS = 30_000
 #: So that a request to a broker that hangs is sent to another one within that time; Kafka's own default is as long.
-_BROKER_TIMEOUT_MS = 5_000
+BROKER_TIMEOUT_MS = 5_000
 #: Between two requests about a group or a transactional id, whose coordinator has to be found first.
 _BACKOFF_MS = 20
 _CLOSE_SECONDS = 5
@@ -252,10 +252,10 @@ def kafka_admin(spark: HasContext, options: Mapping[str, str]) -> Iterator[Kafka
     """:param options: of Spark's Kafka sink or source; the login is taken from them."""
     jvm = java_of(spark.sparkContext)
     waits = {
-        "kafka.request.timeout.ms": str(_BROKER_TIMEOUT_MS),
+        "kafka.request.timeout.ms": str(BROKER_TIMEOUT_MS),
         # The client sleeps until its whole call is over, and looks only then for requests that are: while it asks for
         # the brokers as often, it notices them.
-        "kafka.metadata.max.age.ms": str(_BROKER_TIMEOUT_MS),
+        "kafka.metadata.max.age.ms": str(BROKER_TIMEOUT_MS),
         "kafka.retry.backoff.ms": str(_BACKOFF_MS),
     }
     config = client_config(jvm, {**login_options(options), **waits})
