@@ -284,8 +284,8 @@ missing-piece-not-noticed: The job fails if a piece of the plan was reported by 
 # jobs/writer
 error-of-an-acknowledgement-ignored: A record counts as written only if the target acknowledged it without an error.
   jobs/writer/AckCallback.java
-  - sink.refuse(this, error);
-  + sink.acknowledge(this, range, (RecordMetadata) metadata);
+  - if (error == null) {
+  + if (error == null || error != null) {
   tests/jobs/writer/test_sinks.py::test_a_sink[aRecordThatIsTooLargeIsRefusedPermanently]
 owner-of-the-run-unchecked: A Spark task of a driver that has lost its run writes nothing.
   jobs/writer/Sink.java
