@@ -8,16 +8,19 @@ source.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from airflow_provider_kafka_spark.core.checks import BATCHES, SOURCE
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
-from airflow_provider_kafka_spark.core.wire.protocol import Transform
+from airflow_provider_kafka_spark.core.wire.protocol import ROUTES, Transform
 
 _COMPRESSION = "kafka.compression.type"
 _INTERCEPTORS = "kafka.interceptor.classes"
 _PARTITIONER = "kafka.partitioner."
+#: What changes no record; a field that differs does, but for what says where the record goes and came from.
+_UNCHANGED = Transform(preserve_partition=True)
+_NAMES = dict.fromkeys(("window_start_ms", "window_end_ms"), "the exact window")
 
 
 def sql_of(transform: Transform) -> tuple[str, ...]:
@@ -41,17 +44,13 @@ def changes(transform: Transform) -> tuple[str, ...]:
     >>> changes(Transform(topic="copy", where="offset > 5"))
     ('provenance="headers"', 'where', 'preserve_partition=False')
     """
-    asked = {
-        "keys": transform.keys is not None,
-        "headers": bool(transform.headers),
-        "schema_id_map": bool(transform.schema_id_map),
-        "the exact window": transform.window_start_ms is not None or transform.window_end_ms is not None,
-        "preserve_partition=False": not transform.preserve_partition,
-        "preserve_timestamps=False": not transform.preserve_timestamps,
-        "include_headers=False": not transform.include_headers,
-    }
-    headers = ('provenance="headers"',) if transform.provenance.in_headers else ()
-    return (*headers, *sql_of(transform), *(name for name, is_asked in asked.items() if is_asked))
+    headers, sql = ('provenance="headers"',) if transform.provenance.in_headers else (), sql_of(transform)
+    asked = dict[str, None]()
+    for name in (f.name for f in fields(Transform) if f.name not in {*ROUTES, *sql, "provenance"}):
+        value = getattr(transform, name)
+        if value != getattr(_UNCHANGED, name):
+            asked[_NAMES.get(name, f"{name}={value}" if isinstance(value, bool) else name)] = None
+    return (*headers, *sql, *asked)
 
 
 def check_segments(transform: Transform) -> None:

@@ -24,14 +24,12 @@ from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
 #: Of an entry, the form of its records.
 FORM = "form"
-#: What decides how a record looks in the target, and in which partition it is: not which records are copied.
-_DECIDE_FORM = "columns include_headers preserve_partition preserve_timestamps provenance schema_id_map".split()
 
 
 def form_of(transform: Transform) -> str:
     """Identifies how records are changed: two copies with one form write the same for a record."""
     values = encode(transform)
-    text = json.dumps({name: values[name] for name in _DECIDE_FORM}, sort_keys=True)
+    text = json.dumps({name: values[name] for name in Transform.form()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -48,7 +48,7 @@ _SOURCE = "Reads record by record with Spark's Kafka source, because of "
             {**_PLAIN, "window_start_ms": 1, "schema_id_map": {"values": {"1": 2}}, "include_headers": False},
             {},
             _KNOWN,
-            f"{_BYTES}schema_id_map, the exact window, include_headers=False.",
+            f"{_BYTES}include_headers=False, the exact window, schema_id_map.",
             id="several",
         ),
         pytest.param(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -16,6 +16,10 @@ from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode, decode_text, encode
 from airflow_provider_kafka_spark.core.wire.protocol.submission import EarlierDelivery, History, Submission
 from airflow_provider_kafka_spark.core.wire.protocol.version import PROTOCOL_VERSION, REMEDY
+
+#: The fields of a transformation that say to which topics records go, and those that say which records.
+ROUTES = frozenset({"topic", "topic_expr", "topic_map", "dead_letter_topic"})
+CHOICES = frozenset({"where", "keys", "headers", "reject_when", "window_start_ms", "window_end_ms"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,13 @@ class Transform:
     reject_when: str | None = None
     dead_letter_topic: str | None = None
     schema_id_map: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @classmethod
+    def form(cls) -> tuple[str, ...]:
+        """The fields that decide how a record looks in the target, and in which partition it is: neither which records
+        are copied, nor to which topics.
+        """
+        return tuple(f.name for f in fields(cls) if f.name not in ROUTES and f.name not in CHOICES)
 
     def of_topics(self, topics: Collection[str]) -> Transform:
         """With the part of the map that concerns these source topics."""
