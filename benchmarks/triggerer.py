@@ -15,12 +15,12 @@ from typing import Any
 import psutil
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from benchmarks.rounds import emit
 from benchmarks.sensors import NAMES, PEER_PACKAGE, thread_names
 from benchmarks.table import Goal, Section
 from benchmarks.waiting import OURS, PEER
+from tests.services.airflow_standalone import AirflowStandalone
 
 INTERVAL = 5.0
 _TOPIC = "waited-for"

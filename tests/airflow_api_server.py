@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
+from tests.services.airflow_standalone import AirflowStandalone
 
 
 class AirflowApiServer(AirflowStandalone):

@@ -24,9 +24,9 @@ from airflow_provider_kafka_spark.testing.stoppable import Stoppable
 
 if TYPE_CHECKING:
     from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-    from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
     from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
     from airflow_provider_kafka_spark.testing.record import Record
+    from tests.services.dag_runs import DagRuns
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
@@ -131,7 +131,7 @@ class Demo:
 
     def run(self) -> int:
         """Copy an hour, replay some ranges, prove both. Returns 0 if the proof holds."""
-        from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
+        from tests.services.dag_runs import DagRuns
 
         started = time.monotonic()
         end = _last_full_hour()
@@ -157,7 +157,7 @@ class Demo:
 
     def open_ui(self) -> int:
         """Start all of Airflow on the demo's environment, until Ctrl-C."""
-        from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
+        from tests.services.airflow_standalone import AirflowStandalone
 
         with self._broker() as broker:
             home = self._airflow(broker)
@@ -228,7 +228,7 @@ class Demo:
         example: Example,
     ) -> bool:
         """Run one DAG, print its task's log lines, compare source and target, and return whether the proof holds."""
-        from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
+        from tests.copy_proof import prove_copy
         from tests.task_log import TaskLog
 
         log = home.logs / f"{example.dag_id}.log"

@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from airflow_provider_kafka_spark.toolchain.jars import cache_root
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, MAVEN_REPOSITORY, maven_repository
+from tests.services.dag_runs import PROGRAM
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
@@ -262,7 +263,8 @@ def test_a_fresh_installation_replays(fresh: Path, kafka_broker: KafkaBroker, to
         CACHE_FOLDER.variable: str(cache_root()),
     }
 
-    run(fresh, f"{_PACKAGE}.testing.dag_run", "replay", str(fresh / "result.json"), **environment)
+    shutil.copy(PROGRAM / "__main__.py", fresh / "dag_run.py")
+    run(fresh, "dag_run", "replay", str(fresh / "result.json"), **environment)
 
     (task,) = json.loads((fresh / "result.json").read_text())["tasks"]["replay"].values()
     result = task["xcom"]["return_value"]

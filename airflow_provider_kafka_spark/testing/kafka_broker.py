@@ -1,17 +1,10 @@
-"""A real Kafka broker on this machine that needs only Java: for tests, the demo, and users' own DAG tests.
-
-``python -m airflow_provider_kafka_spark.testing.kafka_broker`` starts one on the command line.
-"""
+"""A real Kafka broker on this machine that needs only Java: for tests, the demo, and users' own DAG tests."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from threading import Event
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionError
@@ -33,7 +26,7 @@ from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free
 from airflow_provider_kafka_spark.testing.record import Record
 from airflow_provider_kafka_spark.testing.short_lived_jvm import SHORT_LIVED
 
-__all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record", "main"]
+__all__ = ["BOOTSTRAP_VARIABLE", "BrokerTls", "KafkaBroker", "Record"]
 
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP"
 DEFAULT_JVM_OPTIONS = ("-Xms256m", "-Xmx768m", *SHORT_LIVED)
@@ -291,37 +284,3 @@ class KafkaBroker(BrokerClient, ManagedServer):
             f"A Kafka broker must answer at {self.bootstrap_servers} within {self.start_timeout:g} seconds; got "
             f"{got}. Start it."
         )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Start a broker, print its bootstrap servers, and keep it until Ctrl-C or SIGTERM."""
-    parser = argparse.ArgumentParser(
-        prog="python -m airflow_provider_kafka_spark.testing.kafka_broker",
-        description="Start a Kafka broker for tests, print its bootstrap servers, and keep it until Ctrl-C.",
-    )
-    parser.add_argument("--port", type=int, help="the port to listen on; any free one by default")
-    parser.add_argument(
-        "--sasl-user", metavar="NAME:PASSWORD", action="append", default=[], help="add a SASL_PLAINTEXT listener"
-    )
-    options = parser.parse_args(argv)
-    users = dict(user.split(":", 1) for user in options.sasl_user if ":" in user)
-    if len(users) != len(options.sasl_user):
-        parser.error("--sasl-user: expected NAME:PASSWORD, each name once")
-
-    stop_requested = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stop_requested.set())
-    with KafkaBroker(port=options.port, sasl_users=users) as broker:
-        print(broker.bootstrap_servers, flush=True)  # noqa: T201
-        if broker.sasl_bootstrap_servers:
-            print(f"SASL_PLAINTEXT {broker.sasl_bootstrap_servers}", flush=True)  # noqa: T201
-        while not stop_requested.wait(1.0) and broker.running:
-            pass
-        if not broker.running:
-            print(broker.log, file=sys.stderr)  # noqa: T201
-            return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,12 +15,12 @@ import pytest
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.orders import orders
 from airflow_provider_kafka_spark.toolchain.connector import connector_jars
 from tests.e2e.process_mark import ProcessMark
 from tests.e2e.shop import Shop
+from tests.services.dag_runs import DagRuns
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 DAGS = _CHECKOUT / "dags"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_kafka_spark.connection_type import connection_type
-from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
+from tests.services.airflow_standalone import AirflowStandalone
 
 USER, PASSWORD = "copier", "s3cret-s3cret"
 #: What a person chooses in the form. Without a choice, a field is null, or has its default.

@@ -27,9 +27,9 @@ from uuid import uuid4
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm
 from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBroker, Record
 from tests.e2e.secret_search import Process, ProcessWatch, SecretSearch, Seed, in_processes
+from tests.services.airflow_standalone import AirflowStandalone
 from tests.services.certificates import CertificateAuthority
 from tests.services.identity_provider import IdentityProvider
 

@@ -24,14 +24,14 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.state.deployment import VARIABLE
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
-from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
+from tests.copy_proof import prove_copy, provenance_of
 from tests.e2e.connection_form import LOGIN, PASSWORD, USER, ConnectionForm, extra
 from tests.e2e.process_mark import ProcessMark
 from tests.e2e.secret_world import DAG as SECRETS
 from tests.e2e.secret_world import PRIVATE, World, found_secrets, run_all, secured_world
 from tests.e2e.shop import Shop
+from tests.services.airflow_standalone import AirflowStandalone
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
+from tests.copy_proof import prove_copy, provenance_of
 
 RUN = "run1"
 SOURCE = [

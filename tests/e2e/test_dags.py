@@ -19,9 +19,9 @@ from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.core.ledger.entry import Delivery
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from tests.e2e.conftest import GETTING_STARTED, NEW_ORDERS, printed_dag, produce_orders
 from tests.e2e.shop import Shop
+from tests.services.dag_runs import DagRuns
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow]
 

@@ -14,10 +14,10 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
-from airflow_provider_kafka_spark.testing.airflow_standalone import AirflowStandalone
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.services.airflow_standalone import AirflowStandalone
 from tests.services.yarn_cluster import YarnCluster
 
 pytestmark = [

@@ -15,11 +15,11 @@ from confluent_kafka import Consumer, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.copy_proof import prove_copy, provenance_of
-from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.copy_proof import prove_copy, provenance_of
 from tests.e2e.conftest import NEW_ORDERS, produce_orders
 from tests.e2e.shop import Shop
+from tests.services.dag_runs import DagRuns
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.long]
 

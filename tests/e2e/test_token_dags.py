@@ -15,11 +15,11 @@ from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelect
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.broker_client import Record
-from airflow_provider_kafka_spark.testing.copy_proof import prove_copy
-from airflow_provider_kafka_spark.testing.dag_runs import DagRuns
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.airflow_fakes import task_context
+from tests.copy_proof import prove_copy
 from tests.e2e.conftest import DAGS
+from tests.services.dag_runs import DagRuns
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.long]
 

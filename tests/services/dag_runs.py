@@ -14,6 +14,8 @@ from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.airflow_home import AirflowHome
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 
+#: Runs the DAGs.
+PROGRAM = Path(__file__).with_name("dag_process")
 _POLL_SECONDS = 0.1
 
 
@@ -26,8 +28,7 @@ class DagRuns(ManagedServer):
     def __init__(self, home: AirflowHome) -> None:
         self._home = home
         self._pipe = home.scratch / f"dag-runs-{time.time_ns()}"
-        module = "airflow_provider_kafka_spark.testing.dag_run"
-        command = [sys.executable, "-m", module, "--requests", str(self._pipe)]
+        command = [sys.executable, str(PROGRAM), "--requests", str(self._pipe)]
         self._process = home.process(command, home.logs / "dag-runs.log")
         self._requests: IO[str] | None = None
 
@@ -53,7 +54,7 @@ class DagRuns(ManagedServer):
         timeout: float = 600.0,
         watch: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
-        """Run one DAG to its end, and return its result: see :mod:`~airflow_provider_kafka_spark.testing.dag_run`.
+        """Run one DAG to its end, and return its result: see ``dag_process/__main__.py``.
 
         :param log: overwritten with its output.
         :param logical_date: ISO 8601; this moment by default.

@@ -1,11 +1,11 @@
-"""Run DAGs by ``dag.test()``, and write their results to files, in a process that
-:class:`~airflow_provider_kafka_spark.testing.dag_runs.DagRuns` starts.
+"""Run DAGs by ``dag.test()``, and write their results to files, in a process that ``tests.services.dag_runs`` starts.
 
-``python -m airflow_provider_kafka_spark.testing.dag_run DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow
-runs one. RESULT becomes a JSON file: ``{"run_id": ..., "state": ..., "data_interval": [start, end],
+``python tests/services/dag_process DAG_ID RESULT [LOGICAL_DATE]`` in the environment of an Airflow runs one. RESULT
+becomes a JSON file: ``{"run_id": ..., "state": ..., "data_interval": [start, end],
 "tasks": {TASK_ID: {MAP_INDEX: {"state": ..., "xcom": {KEY: VALUE}}}}}``.
 
-``python -m airflow_provider_kafka_spark.testing.dag_run --requests PIPE`` runs one after the other, see :func:`serve`.
+``python tests/services/dag_process --requests PIPE`` runs one after the other, see :func:`serve`. The folder has
+nothing else: Python puts it before all others in which it looks for modules.
 """
 
 from __future__ import annotations
