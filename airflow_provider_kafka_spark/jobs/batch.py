@@ -129,22 +129,10 @@ def _report(
     segments = _segments(request, remaining, result)
     unmapped = [_UNMAPPED] if request.transform.provenance.in_segments and segments is None else []
     before = _per_range(planned, remaining.found.ranges)
-    rejected = result.rejected + _per_range(planned, remaining.found.rejected)
-    ranges = (
-        RangeReport(
-            r,
-            result.read[i] + before[i],
-            # The writer counts both together.
-            result.written[i] + before[i] - rejected[i],
-            result.filtered[i],
-            rejected[i],
-        )
-        for i, r in enumerate(planned)
-    )
     return JobReport(
         run_id=run.run_id,
         plan_digest=request.plan_digest,
-        ranges=tuple(ranges),
+        ranges=tuple(_counts(planned, remaining, result, before)),
         target_topics=tuple(targets),
         application_id=spark.sparkContext.applicationId,
         spark_version=spark.sparkContext.version,
@@ -167,6 +155,19 @@ def _report(
         ui_url=spark.sparkContext.uiWebUrl,
         warnings=(*remaining.warnings, *result.warnings, *unmapped),
     )
+
+
+def _counts(
+    planned: OffsetRanges, remaining: Remaining, result: WriteResult, before: Counter[int]
+) -> Iterator[RangeReport]:
+    """
+    :param before: what the target had of each range.
+    """
+    rejected = result.rejected + _per_range(planned, remaining.found.rejected)
+    for i, r in enumerate(planned):
+        # The writer counts both together.
+        written = result.written[i] + before[i] - rejected[i]
+        yield RangeReport(r, result.read[i] + before[i], written, result.filtered[i], rejected[i])
 
 
 @contextmanager
@@ -219,12 +220,12 @@ def _raise_if_cut(
     :raises DeliveryError: if a log was cut.
     """
     run = remaining.run
-    if not run.has_other_leaders():
+    if not run.logs.have_other_leaders():
         return
     sys.stderr.write("A partition of the target has got another leader: looks whether its log was cut.\n")
     told = Acknowledged.of(result.targets, _segments(request, remaining, result))
     told = told.and_also(Acknowledged(remaining.found.lasts))
-    if cut := run.cut_since(told, may_lack_records(configs, targets)):
+    if cut := run.logs.lacking(request, run.run_id, told, may_lack_records(configs, targets)):
         run.distrust()
         raise DeliveryError(
             f"A target must keep what it has acknowledged; {', '.join(cut[:5])} has not: another leader has cut the "

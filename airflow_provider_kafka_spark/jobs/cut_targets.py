@@ -10,8 +10,9 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece, partition_name, split_name
 from airflow_provider_kafka_spark.core.offsets.segments import Segment, segments_of_runs
 from airflow_provider_kafka_spark.core.runs.carried_progress import SlotProgress, last_targets
+from airflow_provider_kafka_spark.core.runs.run_protocol import leaders_of
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
-from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset
+from airflow_provider_kafka_spark.jobs.kafka_admin import CommittedOffset, KafkaAdmin
 from airflow_provider_kafka_spark.jobs.one_record import FoundRecord, Look, record_reader
 
 #: Two offsets between segments may be markers: of the transaction, and of one that was aborted.
@@ -59,7 +60,33 @@ class Acknowledged:
         return Acknowledged(lasts, (*self.segments, *other.segments))
 
 
-def cut_since(
+class TargetLogs:
+    """The logs of targets since a moment at which their leaders were noted.
+
+    :param topics: the targets.
+    :ivar leaders: as the mark has them; empty if brokers do not say them.
+    """
+
+    def __init__(self, admin: KafkaAdmin, topics: Iterable[str]) -> None:
+        self._admin = admin
+        self._topics = sorted(topics)
+        self.leaders = leaders_of(admin.leader_epochs(self._topics)) if self._topics else ""
+
+    def have_other_leaders(self) -> bool:
+        """Whether one has got another leader since, as far as brokers say it."""
+        return self.leaders not in ("", leaders_of(self._admin.leader_epochs(self._topics)))
+
+    def lacking(self, request: CopyJob, run_id: str, told: Acknowledged, may_lack: Collection[str]) -> tuple[str, ...]:
+        """The partitions that have not what was acknowledged.
+
+        :param may_lack: targets from which records may be absent.
+        """
+        if not told.lasts and not told.segments:
+            return ()
+        return _cut_since(self._admin.jvm, request, run_id, told, self._admin.end_offsets(self._topics), may_lack)
+
+
+def _cut_since(
     jvm: object,
     request: CopyJob,
     run_id: str,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
+from airflow_provider_kafka_spark.core.errors import DeliveryError, TargetRecreatedError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
@@ -13,13 +14,15 @@ from airflow_provider_kafka_spark.core.runs.run_protocol import Decision, counts
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import Slot
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
-from airflow_provider_kafka_spark.jobs.kafka_admin import login_options
+from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, TargetTopic, login_options
 from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_ranges, read_since
-from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, wait_for_open_transactions
+from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.jobs.run_store import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import needs_sql
 
+#: How long to wait for the end of another writer's transaction.
+_OPEN_SECONDS = 120.0
 #: Executors stamp records by their own clocks, if source timestamps are not kept.
 _CLOCK_SKEW_MS = 10 * 60 * 1000
 _COMPACTED = (
@@ -94,14 +97,8 @@ def find_remaining(
     :param configs: settings of the targets, as far as known.
     :raises KafkaSparkError: if a later try has the run, or earlier deliveries cannot be read.
     """
-    planned = request.ranges.without_empty()
-    source = open_planned(spark, request, planned)
-    described = run.admin.describe(targets)
-    if missing := sorted(set(targets) - described.keys()):
-        raise TargetRecreatedError(
-            f"The target must exist until the job ends; {', '.join(missing[:5])} was deleted since the plan was made. "
-            "Create it: a retry then writes all records to the new topic."
-        )
+    source = open_planned(spark, request, request.ranges.without_empty())
+    described = _described(run.admin, targets)
     target_ids = {name: topic.id for name, topic in described.items()}
     compacted = _compacted(configs)
     reads_back = request.transform.provenance.in_headers and not compacted
@@ -128,19 +125,44 @@ def find_remaining(
         warning = warning if run.follows_another else _LATE
         warning = _CUT.format(", ".join(run.cut[:5])) if run.cut else warning
         return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, warning))
-    wait_for_open_transactions(run.admin, targets)
-    found = find_written(spark, request, run, targets)
+    remaining = _read_back(spark, request, run, source, described)
     notes = [] if configs else [_UNKNOWN_SETTINGS]
-    notes += [_OTHER_FORM] if run.is_of_other_form and found.ranges else []
+    notes += [_OTHER_FORM] if run.is_of_other_form and remaining.found.ranges else []
+    return replace(remaining, warnings=(*remaining.warnings, *notes))
+
+
+def _read_back(
+    spark: SparkApplication, request: CopyJob, run: RunOwnership, planned: Source, targets: Mapping[str, TargetTopic]
+) -> Remaining:
+    """What the targets do not have, which say it by the headers of their records."""
+    _wait_for_open_transactions(run.admin, list(targets))
+    found = find_written(spark, request, run, list(targets))
+    source = _not_found(spark, request, planned, found)
+    slots = run.open(Decision.READ_BACK, () if source is None else source.pieces)
+    target_ids = {name: topic.id for name, topic in targets.items()}
+    warnings = () if source is None else source.warnings
+    return Remaining(run, source, target_ids, slots, found=found, warnings=warnings)
+
+
+def _not_found(spark: SparkApplication, request: CopyJob, source: Source, found: Delivered) -> Source | None:
+    """What is left of a source, where some of it was found in the target; None if nothing is."""
+    planned = request.ranges.without_empty()
     pieces = planned.subtract(found.ranges)
-    if not pieces:
-        run.open(decision, ())
-        return Remaining(run, None, target_ids, found=found, warnings=tuple(notes))
-    if found.ranges:
-        remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
-        source = _open(spark, request, remaining, plan_spans(pieces))
-    slots = run.open(decision, source.pieces)
-    return Remaining(run, source, target_ids, slots, found=found, warnings=(*source.warnings, *notes))
+    if not pieces or not found.ranges:
+        return source if pieces else None
+    remaining = {piece: planned.index_of_range_holding(piece) for piece in pieces}
+    return _open(spark, request, remaining, plan_spans(pieces))
+
+
+def _described(admin: KafkaAdmin, targets: Sequence[str]) -> Mapping[str, TargetTopic]:
+    """:raises TargetRecreatedError: if one is not there."""
+    described = admin.describe(targets)
+    if missing := sorted(set(targets) - described.keys()):
+        raise TargetRecreatedError(
+            f"The target must exist until the job ends; {', '.join(missing[:5])} was deleted since the plan was made. "
+            "Create it: a retry then writes all records to the new topic."
+        )
+    return described
 
 
 def _compacted(configs: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -224,3 +246,24 @@ def find_written(spark: SparkApplication, request: CopyJob, run: RunOwnership, t
         written = read_since(spark.session, targets, request.began_ms - _CLOCK_SKEW_MS, options)
     known = request.earlier.target_ranges
     return find_delivered(spark.session, written, run.run_id, starts, known, request.transform.dead_letter_topic)
+
+
+def _wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> None:
+    """Return when readers of committed records see everything that is in the targets by now.
+
+    :raises DeliveryError: if a transaction of another writer stays open.
+    """
+    ends, deadline = admin.end_offsets(targets), time.monotonic() + _OPEN_SECONDS
+    while True:
+        seen = admin.end_offsets(targets, committed=True)
+        hidden = [f"{topic}[{number}]" for (topic, number), end in ends.items() if seen.get((topic, number), end) < end]
+        if not hidden:
+            return
+        if time.monotonic() > deadline:
+            raise DeliveryError(
+                "What an earlier try delivered must be seen before anything is written; a transaction of another "
+                f"writer has been open for {_OPEN_SECONDS:.0f} s in {', '.join(hidden[:5])}. Nothing was written. A "
+                "retry looks again; the writer has to commit, or its transaction to time out "
+                "(transaction.timeout.ms)."
+            )
+        time.sleep(0.2)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece
 from airflow_provider_kafka_spark.core.runs.carried_progress import ProvedDelivery, SlotProgress, carried
 from airflow_provider_kafka_spark.core.runs.run_identity import (
@@ -32,7 +32,6 @@ from airflow_provider_kafka_spark.core.runs.run_protocol import (
     fences,
     forgets,
     is_same_delivery,
-    leaders_of,
     leaves_mark,
     may_be_cut,
     may_have_delivered,
@@ -41,7 +40,7 @@ from airflow_provider_kafka_spark.core.runs.run_protocol import (
 )
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import Owner, Slot
-from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, cut_since
+from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, TargetLogs
 from airflow_provider_kafka_spark.jobs.kafka_admin import (
     CommittedOffset,
     KafkaAdmin,
@@ -53,9 +52,6 @@ from airflow_provider_kafka_spark.jobs.owner_producer import OwnerProducer
 from airflow_provider_kafka_spark.jobs.run_store import TIMEOUT_OPTION, RunStore
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
-#: How long to wait for the end of another writer's transaction.
-_OPEN_SECONDS = 120.0
-
 
 class RunOwnership:
     """The claim of this driver on a run. Use :func:`run_ownership`.
@@ -64,6 +60,7 @@ class RunOwnership:
     :ivar key: the delivery key of the whole plan.
     :ivar groups: that hold the progress.
     :ivar has_mark: whether the login may commit the run's mark, which at least once does not insist on.
+    :ivar logs: of the targets, since the run was claimed.
     :ivar leaves_mark: whether the mark stays that of another plan of the run.
     :ivar cut: which targets lack what an earlier try delivered there.
     :ivar may_be_cut: whether the targets have had another leader since the mark.
@@ -78,8 +75,6 @@ class RunOwnership:
         self.groups: tuple[str, ...] = ()
         self.has_mark = True
         self.leaves_mark = False
-        #: Of the targets, when the run was claimed.
-        self._leaders = ""
         self.cut: tuple[str, ...] = ()
         self.may_be_cut = False
         self.is_unlooked = False
@@ -92,6 +87,7 @@ class RunOwnership:
         self._earlier: Mark | None = None
         self._committed: dict[str, CommittedOffset] = {}
         self._targets: Mapping[str, TargetTopic] = {}
+        self.logs = TargetLogs(admin, ())
         self._has_run = False
         self._reads_back = False
         self._claimant: Claimant | None = None
@@ -139,7 +135,7 @@ class RunOwnership:
         self._request, self.run_id = request, request.run_id
         self._targets, self._reads_back = targets, reads_back
         # Before the progress is read: a leader that comes later is another one for the next driver.
-        self._leaders = leaders_of(self.admin.leader_epochs(targets))
+        self.logs = TargetLogs(self.admin, targets)
         if self._is_plain:
             return self._claim_plainly(pieces, may_lack)
         mark = self._read_mark()
@@ -152,11 +148,11 @@ class RunOwnership:
         decision = decide(mark, claimant)
         self.leaves_mark = leaves_mark(mark, claimant, decision)
         self.is_unlooked = self.may_be_cut and decision is Decision.DELIVERED and not request.earlier.key
-        self.is_of_other_form = self._adopts_another(mark, claimant)
+        self.is_of_other_form = self._reads_back and _adopts_another(self._request, mark, claimant)
         if fences(mark, claimant):
             self._store.write_mark(claiming(mark, claimant, decision))
             self._store.fence(pieces)
-        if (request.is_of_stream and not request.history.is_retry) or self._is_new_run(mark):
+        if (request.is_of_stream and not request.history.is_retry) or _is_new_run(self._request, mark):
             # Nobody has written anything of this batch, or of this run.
             return Decision.BEGIN
         return decision if mark is None else self._take_up(decision, mark, claimant, pieces)
@@ -170,7 +166,7 @@ class RunOwnership:
             self._committed = self._store.progress_by_piece(mark, pieces)
             decision = with_slots(decision, [p.name for p in pieces], {n: c.offset for n, c in self._committed.items()})
         if decision is Decision.CARRY_OVER:
-            stands = self._carried(mark, claimant, pieces)
+            stands = _carried(self._request, self._store, mark, claimant, pieces)
             if stands is None:
                 # The mark has another key so far, which the worker must not finish in place of this one.
                 self._store.write_mark(claimant.mark(MarkState.OPENING, repeats=True))
@@ -188,59 +184,19 @@ class RunOwnership:
         """The partitions of targets that have not what the worker's proof tells of, or what the slots do under leaders
         of before.
         """
-        request, told = self._request, self._proved(claimant)
+        request = self._request
+        told = _proved(request, claimant, reads_back=self._reads_back)
         if mark is not None and self.may_be_cut and (mark.run_id, mark.state) == (self.run_id, MarkState.OPEN.value):
             # What is being committed ends before it is looked at.
             self._store.fence(pieces)
             slots = self._store.progress_of(mark)
             told = told.and_also(Acknowledged.of_slots(request, pieces, slots))
-        return self.cut_since(told, may_lack)
-
-    def _proved(self, claimant: Claimant) -> Acknowledged:
-        """What the worker's proof tells of, where the target does not say what it has."""
-        request = self._request
-        if self._reads_back or not is_same_delivery(request.earlier.key, claimant.key):
-            return Acknowledged()
-        return Acknowledged.of(request.earlier.target_ranges, request.earlier.segments)
-
-    def _adopts_another(self, mark: Mark | None, claimant: Claimant) -> bool:
-        """Whether a run is taken over that has delivered by other parameters: its headers have the same ``run_id``."""
-        if mark is None or not self._request.history.adopts_run:
-            return False
-        return self._reads_back and not is_same_delivery(mark.key, claimant.key)
-
-    def has_other_leaders(self) -> bool:
-        """Whether a target has got another leader since the claim, as far as brokers say it."""
-        return self._leaders not in ("", leaders_of(self.admin.leader_epochs(self._targets)))
-
-    def cut_since(self, told: Acknowledged, may_lack: Collection[str]) -> tuple[str, ...]:
-        """The partitions of targets that have not what was acknowledged.
-
-        :param may_lack: targets from which records may be absent.
-        """
-        if not told.lasts and not told.segments:
-            return ()
-        ends = self.admin.end_offsets(sorted(self._targets))
-        return cut_since(self.admin.jvm, self._request, self.run_id, told, ends, may_lack)
+        return self.logs.lacking(request, self.run_id, told, may_lack)
 
     def distrust(self) -> None:
         """What is committed does not count for the next driver."""
         if self._claimant is not None and not self._is_plain:
             self._store.write_mark(self._claimant.mark(MarkState.OPENING, repeats=not self._reads_back))
-
-    def _carried(self, mark: Mark, claimant: Claimant, pieces: Sequence[Piece]) -> tuple[SlotProgress, ...] | None:
-        """Where the pieces stand by what was delivered under another plan; None if that is not known."""
-        request, slots = self._request, list[SlotProgress]()
-        proved = ProvedDelivery()
-        if is_same_delivery(request.earlier.key, claimant.key):
-            # Otherwise it is of another target, or of other records.
-            proved = ProvedDelivery(request.earlier.ranges, request.earlier.segments)
-        if not carries_proof(mark, claimant):
-            found = self._store.progress_of(mark)
-            if len(found) < mark.pieces:
-                return None
-            slots = [SlotProgress.parse(offset.offset, offset.metadata) for offset in found]
-        return carried(pieces, slots, proved)
 
     def open(self, decision: Decision, pieces: Sequence[Piece]) -> dict[str, Slot]:
         """Commit the progress of all pieces, and with the last of it that the run is open (C6). Spark tasks start after
@@ -313,7 +269,7 @@ class RunOwnership:
             claimant = self._claimant = self._new_claimant(pieces)
             decide(mark, claimant)
             self.may_be_cut = mark is not None and may_be_cut(mark, claimant)
-            self.is_of_other_form = self._adopts_another(mark, claimant)
+            self.is_of_other_form = self._reads_back and _adopts_another(self._request, mark, claimant)
             self._store.write_mark(claiming(mark, claimant, Decision.READ_BACK))
         except Py4JJavaError as error:
             if "AuthorizationException" not in str(error.java_exception):
@@ -322,16 +278,11 @@ class RunOwnership:
         # An earlier try may have had transactions, which this login or these brokers need not have.
         with suppress(Py4JJavaError, BrokerUnavailableError):
             self._store.fence(())
-        self.cut = self.cut_since(self._proved(claimant), may_lack)
+        told = _proved(self._request, claimant, reads_back=self._reads_back)
+        self.cut = self.logs.lacking(self._request, self.run_id, told, may_lack)
+        may_have = self._request.history.is_retry and not _is_new_run(self._request, mark)
         # There is no progress to go on from.
-        return Decision.READ_BACK if self._request.history.is_retry and not self._is_new_run(mark) else Decision.BEGIN
-
-    def _is_new_run(self, mark: Mark | None) -> bool:
-        """Whether there is no run to adopt, and nobody can have written under the new ``run_id``."""
-        history = self._request.history
-        if mark is not None or not history.adopts_run or history.began_ms is not None:
-            return False
-        return not may_have_delivered(False, self._request.submission.at_ms, int(time.time() * 1000))
+        return Decision.READ_BACK if may_have else Decision.BEGIN
 
     def _new_claimant(self, pieces: Sequence[Piece], *, is_part: bool = False) -> Claimant:
         request = self._request
@@ -341,31 +292,77 @@ class RunOwnership:
         target_ids = {name: topic.id for name, topic in self._targets.items()}
         permits_loss = not request.how.fail_on_data_loss
         key = delivery_key(parts, target_ids, None if lasts else pieces, permits_loss=permits_loss)
-        # A driver that has the run already is not late.
-        submission, earlier, now_ms = request.submission, request.earlier, int(time.time() * 1000)
         if not is_part:
             self.key = key
-        may_be = may_have_delivered(request.history.is_retry, now_ms if self._has_run else submission.at_ms, now_ms)
-        carries = request.transform.provenance.in_segments and not request.is_of_stream
-        proved = earlier.submission, earlier.key, earlier.may_have_duplicates
-        of_target = self._reads_back, self._leaders
-        return Claimant(
-            submission.number,
-            self._token,
-            self.run_id,
-            key,
-            may_be,
-            submission.untrusted_until,
-            carries,
-            *proved,
-            *of_target,
-        )
+        # A driver that has the run already is not late.
+        began_ms = None if self._has_run else request.submission.at_ms
+        return _claimant(request, self._token, self.run_id, key, began_ms, self._reads_back, self.logs.leaders)
 
     def _read_mark(self) -> Mark | None:
         mark = self._earlier = self._store.read_mark(self._request, self._targets)
         if mark is not None and self._request.history.adopts_run:
             self.run_id = mark.run_id
         return mark
+
+
+def _claimant(
+    request: CopyJob, token: str, run_id: str, key: str, began_ms: int | None, reads_back: bool, leaders: str
+) -> Claimant:
+    """What a driver is, for the decisions of the run protocol.
+
+    :param began_ms: when its submission was about to start; None if that does not count.
+    """
+    now_ms = int(time.time() * 1000)
+    submission, earlier = request.submission, request.earlier
+    return Claimant(
+        submission.number,
+        token,
+        run_id,
+        key,
+        may_have_delivered(request.history.is_retry, now_ms if began_ms is None else began_ms, now_ms),
+        submission.untrusted_until,
+        request.transform.provenance.in_segments and not request.is_of_stream,
+        earlier.submission,
+        earlier.key,
+        earlier.may_have_duplicates,
+        reads_back,
+        leaders,
+    )
+
+
+def _proved(request: CopyJob, claimant: Claimant, *, reads_back: bool) -> Acknowledged:
+    """What the worker's proof tells of, where the target does not say what it has."""
+    if reads_back or not is_same_delivery(request.earlier.key, claimant.key):
+        return Acknowledged()
+    return Acknowledged.of(request.earlier.target_ranges, request.earlier.segments)
+
+
+def _adopts_another(request: CopyJob, mark: Mark | None, claimant: Claimant) -> bool:
+    """Whether a run is taken over that has delivered by other parameters: its headers have the same ``run_id``."""
+    return mark is not None and request.history.adopts_run and not is_same_delivery(mark.key, claimant.key)
+
+
+def _is_new_run(request: CopyJob, mark: Mark | None) -> bool:
+    """Whether there is no run to adopt, and nobody can have written under the new ``run_id``."""
+    if mark is not None or not request.history.adopts_run or request.history.began_ms is not None:
+        return False
+    return not may_have_delivered(False, request.submission.at_ms, int(time.time() * 1000))
+
+
+def _carried(
+    request: CopyJob, store: RunStore, mark: Mark, claimant: Claimant, pieces: Sequence[Piece]
+) -> tuple[SlotProgress, ...] | None:
+    """Where the pieces stand by what was delivered under another plan; None if that is not known."""
+    proved, slots = ProvedDelivery(), list[SlotProgress]()
+    if is_same_delivery(request.earlier.key, claimant.key):
+        # Otherwise it is of another target, or of other records.
+        proved = ProvedDelivery(request.earlier.ranges, request.earlier.segments)
+    if not carries_proof(mark, claimant):
+        found = store.progress_of(mark)
+        if len(found) < mark.pieces:
+            return None
+        slots = [SlotProgress.parse(offset.offset, offset.metadata) for offset in found]
+    return carried(pieces, slots, proved)
 
 
 @contextmanager
@@ -381,24 +378,3 @@ def run_ownership(spark: SparkApplication, request: CopyJob) -> Iterator[RunOwne
             producer = OwnerProducer(admin.jvm, config, owner_group(request.instance))
             opened.callback(producer.close)
         yield RunOwnership(request, admin, producer)
-
-
-def wait_for_open_transactions(admin: KafkaAdmin, targets: Sequence[str]) -> None:
-    """Return when readers of committed records see everything that is in the targets by now.
-
-    :raises DeliveryError: if a transaction of another writer stays open.
-    """
-    ends, deadline = admin.end_offsets(targets), time.monotonic() + _OPEN_SECONDS
-    while True:
-        seen = admin.end_offsets(targets, committed=True)
-        hidden = [f"{topic}[{number}]" for (topic, number), end in ends.items() if seen.get((topic, number), end) < end]
-        if not hidden:
-            return
-        if time.monotonic() > deadline:
-            raise DeliveryError(
-                "What an earlier try delivered must be seen before anything is written; a transaction of another "
-                f"writer has been open for {_OPEN_SECONDS:.0f} s in {', '.join(hidden[:5])}. Nothing was written. A "
-                "retry looks again; the writer has to commit, or its transaction to time out "
-                "(transaction.timeout.ms)."
-            )
-        time.sleep(0.2)

@@ -30,7 +30,6 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import (
-    report_of_nothing,
     result_of_stream_plan,
 )
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
@@ -43,7 +42,13 @@ from airflow_provider_kafka_spark.operators.deferral import ClusterManager, repo
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.planned_stream import plan_stream, planned_stream
-from airflow_provider_kafka_spark.operators.stream_result import Collected, collected_stream, finished_of, stream_result
+from airflow_provider_kafka_spark.operators.stream_result import (
+    Collected,
+    collected_stream,
+    finished_of,
+    nothing_collected,
+    stream_result,
+)
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.state.stream_state import DeferredStream, StreamRunStore
 from airflow_provider_kafka_spark.state.task_state import TaskState
@@ -130,15 +135,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             return self._return_stored_result(context, ledger, store.result)
         folder = CheckpointFolder(parameters.selection["checkpoint_location"])
         spark = self._new_spark_hook(context, parameters.delivery)
-        stale_lock = manager = None
         self._check_submission(spark, folder)
         self._check_names(parameters, spark.cluster.spark_home.spark_version)
-        if not self.plan_only and not self._follows_trigger:
-            manager = self._manager_for(spark, context)
-            stale_lock = self._free_checkpoint(spark, folder, context)
+        submits = not self.plan_only and not self._follows_trigger
+        manager = self._manager_for(spark, context) if submits else None
+        stale_lock = self._free_checkpoint(spark, folder, context) if submits else None
         checkpoint = folder.read()
         with self._attempt(context, parameters, spark) as attempt:
-            group, job = self._group(attempt), self._deferred(store)
+            group, job = _group_of(attempt), self._deferred(store)
             if job is None:
                 most, is_resumed = self.max_offsets_per_trigger, self._is_resumed
                 stream_plan, planned = plan_stream(attempt, folder, checkpoint, stale_lock, most, is_resumed=is_resumed)
@@ -147,24 +151,18 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 planned = planned_stream(attempt, stream_plan, job.plan, job.stream, job.run_id)
             ledger.looked(planned)
             if self.plan_only and job is None:
-                return self._done_planning(
-                    planned, result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
-                )
+                plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
+                return self._done_planning(planned, plan)
             if stream_plan.has_work:
                 before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)
                 with (
                     ledger.running(planned, partial(finished_of, folder, planned), before),
                     MemoryPlace(context, self.task_id).watched(),
                 ):
-                    if job is None:
-                        submission, report = self._submit(attempt, store, folder, stream_plan, planned, manager)
-                    else:
-                        submission, report = job.submission, self._report_of(attempt, job)
-                    collected = collected_stream(attempt, store, folder, stream_plan, planned, submission, report)
+                    collected = self._collected(attempt, store, folder, stream_plan, planned, job, manager)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
-                nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
-                collected = Collected(nothing, {} if checkpoint is None else checkpoint.finished)
+                collected = nothing_collected(planned, stream_plan, checkpoint)
             result = stream_result(attempt, store, folder, group, stream_plan, planned, collected)
             store.finished(result)
             if not result["records_read"] and not result["finished_before"]:
@@ -187,15 +185,6 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             "commit_group_id": given["commit_group_id"],
             "reset_checkpoint_to": reset,
         }
-
-    def _group(self, attempt: Attempt) -> ConsumerGroup | None:
-        """The group for lag monitors, which must have no members."""
-        name = attempt.parameters.selection["commit_group_id"]
-        if name is None:
-            return None
-        group = ConsumerGroup(attempt.source, name)
-        group.raise_if_members()
-        return group
 
     def _read_rendered(self) -> None:
         super()._read_rendered()
@@ -270,6 +259,23 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             raise report
         return report
 
+    def _collected(
+        self,
+        attempt: Attempt,
+        store: StreamRunStore,
+        folder: CheckpointFolder,
+        stream_plan: StreamPlan,
+        planned: PlannedCopy,
+        job: DeferredStream | None,
+        manager: ClusterManager | None,
+    ) -> Collected:
+        """What the report proves of the job that a trigger has followed, or of one that is submitted now."""
+        if job is None:
+            submission, report = self._submit(attempt, store, folder, stream_plan, planned, manager)
+        else:
+            submission, report = job.submission, self._report_of(attempt, job)
+        return collected_stream(attempt, store, folder, stream_plan, planned, submission, report)
+
     def _submit(
         self,
         attempt: Attempt,
@@ -299,6 +305,16 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 started = attempt.spark.start(request, on_event, logins, remote)
                 self._defer(attempt.context, started, manager, remote.report_uri)
             return number, attempt.spark.run(request, on_event, logins)
+
+
+def _group_of(attempt: Attempt) -> ConsumerGroup | None:
+    """The group for lag monitors, which must have no members."""
+    name = attempt.parameters.selection["commit_group_id"]
+    if name is None:
+        return None
+    group = ConsumerGroup(attempt.source, name)
+    group.raise_if_members()
+    return group
 
 
 def _is_blank(value: object) -> bool:

@@ -14,8 +14,14 @@ from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import MappedBatch, joined, within
 from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
-from airflow_provider_kafka_spark.core.streams.verification import check_stream, lag_of, result_of_stream
+from airflow_provider_kafka_spark.core.streams.verification import (
+    check_stream,
+    lag_of,
+    report_of_nothing,
+    result_of_stream,
+)
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.proof import check_counts
@@ -65,6 +71,12 @@ def collected_stream(
         judge_run(attempt.sink, planned.instance, submission, report.run_id, report.target_topics, proved=False)
         raise
     return Collected(report, finished, tuple(warnings))
+
+
+def nothing_collected(planned: PlannedCopy, stream_plan: StreamPlan, checkpoint: Checkpoint | None) -> Collected:
+    """Where the stream stands that has no new records."""
+    nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
+    return Collected(nothing, {} if checkpoint is None else checkpoint.finished)
 
 
 def finished_of(folder: CheckpointFolder, planned: PlannedCopy) -> OffsetRanges:

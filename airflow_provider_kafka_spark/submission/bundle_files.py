@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.spark.java_options import java_option
 from airflow_provider_kafka_spark.core.spark.tuning import spark_defaults
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
+from airflow_provider_kafka_spark.submission.conf_checks import ONE_WRITER
 from airflow_provider_kafka_spark.submission.job_files import (
     code_archive,
     job_script,
@@ -25,7 +26,6 @@ from airflow_provider_kafka_spark.submission.job_files import (
 )
 from airflow_provider_kafka_spark.submission.prepared_job import DEFAULT_CONF
 from airflow_provider_kafka_spark.submission.remote_path import hadoop_uri, read_text, shared_path
-from airflow_provider_kafka_spark.submission.spark_cluster import ONE_WRITER
 from airflow_provider_kafka_spark.toolchain.private_folder import check_private, make_private
 from airflow_provider_kafka_spark.toolchain.spark_home import CONNECTOR_EXCLUDES
 

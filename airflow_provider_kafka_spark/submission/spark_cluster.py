@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from functools import cached_property
@@ -13,9 +12,16 @@ from typing import Any
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url, without_user
-from airflow_provider_kafka_spark.core.spark.driver_pod import POD_NAME, UPLOAD_PATH, ApiAccess
+from airflow_provider_kafka_spark.core.spark.driver_pod import UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.wire.job_events import is_web_address
-from airflow_provider_kafka_spark.submission.deployment import YARN_CLUSTER, Deployment, deployment_of
+from airflow_provider_kafka_spark.submission.conf_checks import (
+    FOLLOWS,
+    ONE_ATTEMPT,
+    ONE_WRITER,
+    check_conf,
+    check_one_attempt,
+)
+from airflow_provider_kafka_spark.submission.deployment import Deployment, deployment_of
 from airflow_provider_kafka_spark.submission.job_jars import JobJars
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.spark_connection import (
@@ -31,22 +37,6 @@ from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_sp
 
 #: Spark's own property for the history server on YARN.
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
-#: Properties that would submit a job to another cluster than the one that is queried for its end, and what sets them.
-_OF_THE_CONNECTION = {
-    "spark.master": "the host and port of the Spark connection",
-    POD_NAME: "the run, so that another try finds the driver",
-    "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
-}
-#: Two tasks with the same records would only fence each other; a second driver would not find the request.
-ONE_WRITER: Mapping[str, str] = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}
-#: Without transactions, a repeated task writes its records again.
-_ONE_ATTEMPT = {"spark.task.maxFailures": "1"}
-#: Properties whose values become arguments of the driver's JVM.
-_DRIVER_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
-_SECRET_JAVA_OPTION = re.compile(
-    r"-D[^=\s]*(secret|passw|passphrase|\.pwd|token|credential|hmac|(access|api|private|account|encryption).?key)[^=\s]*=",
-    re.IGNORECASE,
-)
 
 
 class SparkCluster:
@@ -88,7 +78,10 @@ class SparkCluster:
         :raises OptionError: if ``conf`` has settings that would write records twice, if ``[kafka_spark]`` has wrong
             ones, or if Spark cannot use the folder for temporary files.
         """
-        self._check_conf()
+        conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
+        check_conf(conf, self.required_conf, self.deployment, follows=self.submit_options.get(FOLLOWS))
+        if not self._runs_again:
+            check_one_attempt(self.master, self.spark_conn_id)
         if self.deployment.driver_on_worker and set(tempfile.gettempdir()) & set(" #"):
             raise OptionError(
                 "The folder for temporary files must have no blank and no '#' in its path, of which Spark makes "
@@ -117,7 +110,7 @@ class SparkCluster:
     @property
     def required_conf(self) -> dict[str, str]:
         """Spark properties that keep records from being written twice."""
-        return {**ONE_WRITER} if self._runs_again else {**ONE_WRITER, **_ONE_ATTEMPT}
+        return {**ONE_WRITER} if self._runs_again else {**ONE_WRITER, **ONE_ATTEMPT}
 
     def check_obtains_tokens(self) -> None:
         """Check that Spark itself obtains Kafka's delegation tokens on this cluster.
@@ -271,44 +264,3 @@ class SparkCluster:
     def master(self) -> str:
         """The master URL, as the Spark provider builds it."""
         return self._connection.master
-
-    def _check_conf(self) -> None:
-        conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
-        for key, instead in _OF_THE_CONNECTION.items():
-            if key in conf:
-                raise OptionError(
-                    f"conf must not set {key}={conf[key]!r}: how a job is submitted, polled and stopped follows from "
-                    f"{instead}. Set it there."
-                )
-        for key in _DRIVER_JAVA_OPTIONS:
-            if self.deployment.driver_on_worker and _SECRET_JAVA_OPTION.search(conf.get(key, "")):
-                raise OptionError(
-                    f"conf must have no secret in {key}, since all users of the worker can read the arguments of the "
-                    "driver's JVM; got an option with the name of a secret. Put the options into a file with mode "
-                    f"0600, and set {key} to '@' and its path, such as '@/etc/spark/driver.options'."
-                )
-        self._check_one_writer(conf)
-        key, follows = str(YARN_CLUSTER.wait_property), str(YARN_CLUSTER.followed_by)
-        if conf.get(key, "").strip().lower() == "false" and not self.submit_options.get(follows):
-            raise OptionError(
-                f"conf must not set {key}=false: spark-submit would leave before the job ends, and without its "
-                f"report the task cannot be green. Leave it out, or pass {follows}=True, by which the job is "
-                "followed without spark-submit."
-            )
-
-    def _check_one_writer(self, conf: Mapping[str, str]) -> None:
-        """Check that Spark starts no task a second time that would write its records again."""
-        for key, needed in self.required_conf.items():
-            if conf.get(key, needed).strip().lower() != needed:
-                without = "" if self._runs_again else ", since delivery='at_least_once' has no transactions"
-                raise OptionError(
-                    f"conf must not set {key}={conf[key]!r}: records would be written by two at once, or "
-                    f"again{without}. Leave it out ({needed} is set), and let Airflow retry the task, which writes "
-                    "only what is missing."
-                )
-        attempts = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\s*\]", self.master)
-        if attempts and int(attempts[1]) > 1 and not self._runs_again:
-            raise OptionError(
-                f"The master {self.master!r} of connection {self.spark_conn_id!r} allows {attempts[1]} attempts for "
-                "each task, and a task that runs again writes its records again. Use 'local[N]'."
-            )

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
@@ -22,8 +21,14 @@ from airflow_provider_kafka_spark.core.spark.spark_noise import is_noise
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, is_web_address, take_event
 from airflow_provider_kafka_spark.submission.job_files import write_private
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from airflow_provider_kafka_spark.submission.kubernetes_driver import KubernetesDriver
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
-from airflow_provider_kafka_spark.submission.yarn_rest import YARN_ID, ResourceManager, is_on_yarn
+from airflow_provider_kafka_spark.submission.yarn_rest import (
+    YARN_ID,
+    ResourceManager,
+    is_on_yarn,
+    resource_manager_address,
+)
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
 from airflow_provider_kafka_spark.toolchain.process_group import end_group
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
@@ -34,14 +39,11 @@ OnEvent = Callable[[JobEvent], None]
 _NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
 #: Log lines of Spark and of YARN's client about the submission, both before the driver runs.
 _SUBMISSION = re.compile(rf"Submit(ting|ted) application ({YARN_ID.pattern})\b")
-#: Another property in a value of Hadoop's.
-_VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 #: The first of a list of jars, and the rest.
 _JARS = re.compile(r"(--driver-class-path|--jars) ([^\s,:]*[,:])\S+")
 
 #: Maximum characters of a logged line; a driver's lines may quote records.
 _LONGEST_LINE = 4_000
-#: What an error has of the output: the last lines, or those from the first exception on that ends the JVM.
 _LAST_LINES, _LINES_OF_TRACE, _LONGEST_IN_ERROR = 20, 200, 500
 _THROWN = 'Exception in thread "'
 
@@ -75,10 +77,7 @@ class SparkSubmission(SparkSubmitHook):
         # Before the provider's constructor, which may write a keytab to the folder and sets the application's id.
         self._folder = folder
         self._submitted_id: str | None = None
-        self._kubernetes = kubernetes
-        self._pod = pod
-        #: How the driver's pod was when its state was last asked for.
-        self.pod_state: str | None = None
+        self._driver = None if kubernetes is None else KubernetesDriver(kubernetes, pod)
         self._is_constructed = False
         super().__init__(conn_id=conn_id, **options)
         self._is_constructed = True
@@ -93,7 +92,7 @@ class SparkSubmission(SparkSubmitHook):
         self._is_killed = is_killed
         self._event_token = event_token
         self._started_id: str | None = None
-        self._last_lines = deque[str](maxlen=_LAST_LINES)
+        self._tail = OutputTail()
 
     @property
     def application_id(self) -> str | None:
@@ -125,9 +124,14 @@ class SparkSubmission(SparkSubmitHook):
         """Ignore the provider's name likewise: the pod has the one that it was given."""
 
     @property
+    def pod_state(self) -> str | None:
+        """How the driver's pod was when its state was last asked for."""
+        return None if self._driver is None else self._driver.state
+
+    @property
     def log_tail(self) -> str:
         """The last lines of the output, for the error of a job that has left nothing else; empty without any."""
-        lines = "\n".join(self._mask_cmd([line]) for line in self._last_lines)
+        lines = "\n".join(self._mask_cmd([line]) for line in self._tail.lines)
         return f"\nLast spark-submit output:\n{lines}" if lines else ""
 
     def on_kill(self) -> None:
@@ -137,7 +141,7 @@ class SparkSubmission(SparkSubmitHook):
             if self._yarn_application_id:
                 self.kill_application(self._yarn_application_id)
             return
-        if self._kubernetes is not None:
+        if self._driver is not None:
             self.end()
             self.delete_pod()
             self._run_post_submit_commands()
@@ -152,20 +156,13 @@ class SparkSubmission(SparkSubmitHook):
         if is_on_yarn(application_id):
             # Without the REST interface the provider uses the `yarn` command, which a worker seldom has.
             self._kill_yarn_application(application_id)
-        elif self._kubernetes is not None:
-            try:
-                self._kubernetes.kill(application_id)
-            except RuntimeError as error:
-                self.log.warning("Spark application %s may still run: %s", application_id, error)
+        elif self._driver is not None:
+            self._driver.kill(application_id)
 
     def delete_pod(self) -> None:
         """Delete the driver's pod, if there is one. A failure is only logged."""
-        if self._kubernetes is None or not self._pod:
-            return
-        try:
-            self._kubernetes.delete_pod(self._pod)
-        except RuntimeError as error:
-            self.log.warning("The driver's pod %s may still run: %s", self._pod, error)
+        if self._driver is not None:
+            self._driver.delete()
 
     def start_pod(self, secret: Mapping[str, bytes]) -> None:
         """Let the driver's pod start, which ``spark-submit`` has created, and announce it.
@@ -173,14 +170,8 @@ class SparkSubmission(SparkSubmitHook):
         :param secret: the job's files. **Secret.**
         :raises RuntimeError: if the API server does not answer, or has no such pod.
         """
-        if self._kubernetes is None:
-            return
-        pod = self._kubernetes.pod(self._pod)
-        if pod is None:
-            raise RuntimeError(f"The driver's pod {self._pod} must exist after its submission; it does not")
-        self._kubernetes.create_secret(pod, secret)
-        self.log.info("The driver runs in pod %s, namespace %s.", pod.name, self._kubernetes.access.namespace)
-        self._announce(JobStarted(pod.application_id, None))
+        if self._driver is not None:
+            self._announce(JobStarted(self._driver.start(secret), None))
 
     def status_of(self, application_id: str) -> str | None:
         """The status of an application, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
@@ -190,33 +181,8 @@ class SparkSubmission(SparkSubmitHook):
         :raises ValueError: if the worker does not know YARN's address.
         :raises RuntimeError: if the status is unavailable.
         """
-        status = self._status_on_yarn if is_on_yarn(application_id) else self._status_on_kubernetes
-        return status(application_id)
-
-    def application_with_tag(self, tag: str) -> str | None:
-        """The application that was submitted with a tag, or None if the cluster knows none.
-
-        A driver's pod that waits for its Secret has done nothing, and nobody else will start it: it is deleted.
-
-        :raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if the cluster does not answer.
-        """
-        if self._kubernetes is not None:
-            pod = self._kubernetes.pod(tag)
-            if pod is None or pod.has_ended or self._kubernetes.has_secret(tag):
-                return None if pod is None else pod.application_id
-            self.log.info("The worker of an earlier try died before it let the driver's pod %s start.", tag)
-            self._kubernetes.delete_pod(tag)
-            return None
-        return next(filter(is_on_yarn, self.resource_manager().applications(tag)), None)
-
-    def resource_manager(self) -> ResourceManager:
-        """:raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if its login lacks a library.
-        """
-        return ResourceManager(self._get_yarn_rm_base_url(), self._resolved_yarn_rm_auth)
-
-    def _status_on_yarn(self, application_id: str) -> str | None:
+        if not is_on_yarn(application_id):
+            return None if self._driver is None else self._driver.status(application_id)
         try:
             return self.query_yarn_application_status(application_id)
         except RuntimeError as error:
@@ -224,14 +190,21 @@ class SparkSubmission(SparkSubmitHook):
                 return None
             raise
 
-    def _status_on_kubernetes(self, application_id: str) -> str | None:
-        if self._kubernetes is None:
-            return None
-        pod = self._kubernetes.driver_of(application_id)
-        if pod is None:
-            return None
-        self.pod_state = pod.describe()
-        return pod.phase.upper() if pod.has_ended else self.pod_state
+    def application_with_tag(self, tag: str) -> str | None:
+        """The application that was submitted with a tag, or None if the cluster knows none.
+
+        :raises ValueError: if the worker does not know YARN's address.
+        :raises RuntimeError: if the cluster does not answer.
+        """
+        if self._driver is not None:
+            return self._driver.application_with_tag(tag)
+        return next(filter(is_on_yarn, self.resource_manager().applications(tag)), None)
+
+    def resource_manager(self) -> ResourceManager:
+        """:raises ValueError: if the worker does not know YARN's address.
+        :raises RuntimeError: if its login lacks a library.
+        """
+        return ResourceManager(self._get_yarn_rm_base_url(), self._resolved_yarn_rm_auth)
 
     def end(self) -> None:
         """End all processes: driver and Python children share the group that ``spark-submit`` leads."""
@@ -271,14 +244,7 @@ class SparkSubmission(SparkSubmitHook):
 
     def _create_keytab_path_from_base64_keytab(self, base64_keytab: str, principal: str | None) -> str:  # noqa: ARG002 - the provider's
         # The provider leaves it in the temporary folder, readable by all users.
-        try:
-            keytab = base64.b64decode(base64_keytab)
-        except binascii.Error:
-            raise ConnectionConfigError(
-                f"The keytab in the Extra of the Spark connection {self._conn_id!r} must be base64; it is not. Put "
-                "there the output of `base64 <file>`."
-            ) from None
-        return str(write_private(self._folder / KEYTAB, keytab))
+        return str(write_private(self._folder / KEYTAB, _decoded_keytab(base64_keytab, self._conn_id)))
 
     def _get_yarn_rm_base_url(self) -> str:
         try:
@@ -301,9 +267,7 @@ class SparkSubmission(SparkSubmitHook):
             text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
             if (text.strip() or event is None) and not is_noise(text.strip()):
                 said = shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE)
-                if said.startswith(_THROWN) and self._last_lines.maxlen == _LAST_LINES:
-                    self._last_lines = deque(maxlen=_LINES_OF_TRACE)
-                self._last_lines.append(shown(said, _LONGEST_IN_ERROR))
+                self._tail.add(said)
                 yield said
             if isinstance(event, JobStarted):
                 self._announce(event)
@@ -340,34 +304,24 @@ class SparkSubmission(SparkSubmitHook):
         return page if is_web_address(page) else None
 
 
-def resource_manager_address(environ: Mapping[str, str]) -> str | None:
-    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
-    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
-        site = Path(environ.get(variable, "")) / "yarn-site.xml"
-        if not environ.get(variable) or not site.is_file():
-            continue
-        properties = {
-            (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
-            for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
-        }
-        secure = properties.get("yarn.http.policy") == "HTTPS_ONLY"
-        scheme, kind, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
-        # If there are several, each of them redirects to the active one.
-        ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
-        for suffix in ("", *(f".{name}" for name in ids if name)):
-            address = _expanded(properties, f"yarn.resourcemanager.{kind}{suffix}")
-            host = _expanded(properties, f"yarn.resourcemanager.hostname{suffix}")
-            if address or host:
-                return f"{scheme}://{address or f'{host}:{port}'}"
-    return None
+class OutputTail:
+    """What an error has of the output: the last lines, or those from the first exception on that ends the JVM."""
+
+    def __init__(self) -> None:
+        self.lines = deque[str](maxlen=_LAST_LINES)
+
+    def add(self, line: str) -> None:
+        if line.startswith(_THROWN) and self.lines.maxlen == _LAST_LINES:
+            self.lines = deque(maxlen=_LINES_OF_TRACE)
+        self.lines.append(shown(line, _LONGEST_IN_ERROR))
 
 
-def _expanded(properties: Mapping[str, str], name: str) -> str | None:
-    """A value with others in it, as ``${yarn.resourcemanager.hostname}:8088``; None if one of those is not there.
-
-    Hadoop's ``Configuration`` goes as deep.
-    """
-    value = properties.get(name, "")
-    for _ in range(20):
-        value = _VARIABLE.sub(lambda variable: properties.get(variable[1], variable[0]), value)
-    return None if not value or _VARIABLE.search(value) else value
+def _decoded_keytab(base64_keytab: str, conn_id: str) -> bytes:
+    """:raises ConnectionConfigError: if it is not base64."""
+    try:
+        return base64.b64decode(base64_keytab)
+    except binascii.Error:
+        raise ConnectionConfigError(
+            f"The keytab in the Extra of the Spark connection {conn_id!r} must be base64; it is not. Put there the "
+            "output of `base64 <file>`."
+        ) from None

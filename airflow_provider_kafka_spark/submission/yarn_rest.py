@@ -1,12 +1,14 @@
-"""Requests to the REST interface of YARN's ResourceManager that the Spark provider does not have."""
+"""Requests to the REST interface of YARN's ResourceManager that the Spark provider does not have, and its address."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import requests
 
@@ -18,6 +20,8 @@ COMMON_TAG = "airflow-kafka-spark"
 #: Of applications that have not ended.
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 YARN_ID = re.compile(r"application_\d+_\d+")
+#: Another property in a value of Hadoop's.
+_VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 #: To connect, and to read, in seconds: those of the Spark provider.
 _TIMEOUTS = (5, 30)
 
@@ -78,3 +82,36 @@ class ResourceManager:
             answer.raise_for_status()
         except requests.RequestException as error:
             raise RuntimeError(f"The order to end application {application_id}: {error!r}") from error
+
+
+def resource_manager_address(environ: Mapping[str, str]) -> str | None:
+    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
+    for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
+        site = Path(environ.get(variable, "")) / "yarn-site.xml"
+        if not environ.get(variable) or not site.is_file():
+            continue
+        properties = {
+            (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
+            for item in ElementTree.parse(site).iter("property")  # noqa: S314 - the cluster's own configuration
+        }
+        secure = properties.get("yarn.http.policy") == "HTTPS_ONLY"
+        scheme, kind, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
+        # If there are several, each of them redirects to the active one.
+        ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
+        for suffix in ("", *(f".{name}" for name in ids if name)):
+            address = _expanded(properties, f"yarn.resourcemanager.{kind}{suffix}")
+            host = _expanded(properties, f"yarn.resourcemanager.hostname{suffix}")
+            if address or host:
+                return f"{scheme}://{address or f'{host}:{port}'}"
+    return None
+
+
+def _expanded(properties: Mapping[str, str], name: str) -> str | None:
+    """A value with others in it, as ``${yarn.resourcemanager.hostname}:8088``; None if one of those is not there.
+
+    Hadoop's ``Configuration`` goes as deep.
+    """
+    value = properties.get(name, "")
+    for _ in range(20):
+        value = _VARIABLE.sub(lambda variable: properties.get(variable[1], variable[0]), value)
+    return None if not value or _VARIABLE.search(value) else value

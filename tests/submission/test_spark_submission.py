@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.connection.client_config import translate
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobReportMissingError
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.submission import spark_submission
+from airflow_provider_kafka_spark.submission import yarn_rest
 from airflow_provider_kafka_spark.toolchain.connector import connector_jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER
@@ -397,4 +397,4 @@ def test_where_yarn_answers(tmp_path: Path, properties: dict[str, str], address:
     }
     lines = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in items.items())
     (tmp_path / "yarn-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
-    assert spark_submission.resource_manager_address({"HADOOP_CONF_DIR": str(tmp_path)}) == address
+    assert yarn_rest.resource_manager_address({"HADOOP_CONF_DIR": str(tmp_path)}) == address
