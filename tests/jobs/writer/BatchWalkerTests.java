@@ -132,6 +132,10 @@ public final class BatchWalkerTests {
         for (int i = 0; i < lies.length; i++) {
             check(isDamaged(walker, raw(lies[i], 1)), "lie " + i + " is an error");
         }
+        byte[] manyHeaders = {16, 0, 0, 0, 1, 1, (byte) 0xC0, (byte) 0x9A, 0x0C};
+        check(isDamaged(walker, raw(manyHeaders, 1)), "100,000 headers in no byte are an error");
+        int places = ((int[]) Members.get(Members.field(BatchWalker.class, "headers"), walker)).length;
+        check(places < 1000, places + " places for the parts of headers");
         byte[] right = {12, 0, 0, 0, 1, 1, 0};
         check(!isDamaged(walker, raw(right, 1)), "the truth is none");
         for (int count : new int[] {0, 2, -1, Integer.MAX_VALUE, Integer.MIN_VALUE}) {
