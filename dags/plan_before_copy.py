@@ -1,6 +1,6 @@
 """Check the plan before anything is copied.
 
-What: ``plan`` resolves the requested bounds to exact offsets and starts no Spark; ``approve`` fails for a plan that is
+What: ``plan`` resolves the requested bounds to exact offsets and starts no job; ``approve`` fails for a plan that is
 too large or misses records; ``copy`` carries out exactly the approved plan, whatever has arrived in the meantime.
 
 Why: a mistake in a start or a pattern is found before it costs hours of cluster time.

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,10 +20,11 @@ from airflow_provider_kafka_spark.core.spark.file_names import REPORT
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, take_event
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
 from airflow_provider_kafka_spark.core.wire.report_mac import verified
-from airflow_provider_kafka_spark.jobs import audit, available_now, batch
+from airflow_provider_kafka_spark.jobs import audit, available_now, batch, expression_check
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.submission.job_files import write_request
+from airflow_provider_kafka_spark.submission.local_driver import LocalDriver
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def jobs_in_process(spark: SparkSession) -> Iterator[InProcessSpark]:
     found = InProcessSpark(spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spark_submission, "SparkSubmission", partial(_Submission, found))
+        patch.setattr(LocalDriver, "run", partialmethod(_compile, spark))
         yield found
 
 
@@ -91,6 +93,14 @@ def in_process_spark(spark: SparkSession) -> Iterator[InProcessSpark]:
     """Operators of this test submit to the tests' own Spark."""
     with jobs_in_process(spark) as found:
         yield found
+
+
+def _compile(driver: LocalDriver, spark: SparkSession, *_: object) -> tuple[None, str]:
+    """What a plan asks of Spark."""
+    assert driver.script == "expression_check"
+    asked, answered = driver.arguments
+    expression_check.answer(spark, Path(asked), Path(answered))
+    return None, ""
 
 
 class _Submission:

@@ -63,14 +63,22 @@ class SparkApplication:
 
 def _start() -> SparkContext:
     """Start an application. The JVM is there before it, and compiles the writer meanwhile."""
+    jvm = started_jvm()
+    from pyspark import SparkContext
+
+    compile_ahead(jvm)
+    return SparkContext.getOrCreate()
+
+
+def started_jvm() -> Any:
+    """The driver's JVM, in which no application runs yet."""
     import_from_folder()
     with _without_numpy():
         from pyspark import SparkContext
 
     _drop_numpy_converters()
     SparkContext._ensure_initialized()
-    compile_ahead(JavaNames(SparkContext._jvm))
-    return SparkContext.getOrCreate()
+    return JavaNames(SparkContext._jvm)
 
 
 @contextmanager

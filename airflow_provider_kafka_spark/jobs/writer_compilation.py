@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_provider_kafka_spark.jobs.java_names import JavaNames
 from airflow_provider_kafka_spark.jobs.record_writer import write_writer_jar
-from airflow_provider_kafka_spark.jobs.spark_application import import_from_folder
+from airflow_provider_kafka_spark.jobs.spark_application import started_jvm
 from airflow_provider_kafka_spark.jobs.worker_watchdog import end_with_owner
 
 
@@ -23,11 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     owner, jar = sys.argv[1:] if argv is None else argv
     end_with_owner(int(owner))
-    import_from_folder()
-    from pyspark import SparkContext
-
-    SparkContext._ensure_initialized()
-    write_writer_jar(JavaNames(SparkContext._jvm), Path(jar))
+    write_writer_jar(started_jvm(), Path(jar))
     return 0
 
 

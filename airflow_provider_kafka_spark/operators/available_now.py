@@ -152,7 +152,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             ledger.looked(planned)
             if self.plan_only and job is None:
                 plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
-                return self._done_planning(planned, plan)
+                return self._done_planning(attempt, planned, plan)
             if stream_plan.has_work:
                 before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)
                 with (

@@ -137,7 +137,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             state, planned = self._plan(attempt, store, state)
             ledger.looked(planned)
             if self.plan_only:
-                return sealed_plan(self._done_planning(planned, self._result_of_plan(attempt, planned)), context["ti"])
+                result = self._done_planning(attempt, planned, self._result_of_plan(attempt, planned))
+                return sealed_plan(result, context["ti"])
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
                 store.found_nothing(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.approved_plan import PlanOrigin
@@ -43,6 +43,13 @@ def result_to_approve(
     ]
     texts = [*(item(name, text) for name, text in first), result["text"], planned.path, origin.describe()]
     return {**result, "text": "\n".join(texts), "markdown": "\n".join(parts), "plan": origin.to_json()}
+
+
+def show_warnings(result: dict[str, Any], warnings: Sequence[str]) -> None:
+    """Add warnings to what the one who approves reads, who otherwise takes the SQL for right."""
+    for name, as_item in (("text", item), ("markdown", markdown_item)):
+        if name in result:
+            result[name] = "\n".join((result[name], *(as_item("Warning", warning) for warning in warnings)))
 
 
 def decision(attempt: Attempt, plan: ReplayPlan, inlets: Collection[Any]) -> Decision:

@@ -47,6 +47,7 @@ from airflow_provider_kafka_spark.metrics import count_retry
 from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
 from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
 from airflow_provider_kafka_spark.operators.attempt import Attempt, TryOptions, connected
+from airflow_provider_kafka_spark.operators.decision import show_warnings
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
@@ -54,6 +55,7 @@ from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenP
 from airflow_provider_kafka_spark.state.request_store import RequestStore
 from airflow_provider_kafka_spark.state.run_state import check_item
 from airflow_provider_kafka_spark.state.task_state import TaskState
+from airflow_provider_kafka_spark.submission.expression_check import compile_expressions
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
@@ -365,10 +367,14 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         if plan.is_empty and not plan.missing and self.on_empty == "skip":
             raise AirflowSkipException("No records in the requested ranges; on_empty='skip'.")
 
-    def _done_planning(self, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
-        """The end of a task that only planned."""
+    def _done_planning(self, attempt: Attempt, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
+        """The end of a task that only planned.
+
+        :raises ExpressionError: if Spark refuses an expression.
+        """
         self._suppress_asset_events()
-        unchecked = []
+        unchecked = compile_expressions(attempt.spark.cluster, planned.transform)
+        show_warnings(result, unchecked)
         if self.use_delegation_token:
             unchecked.append("Only the copy creates delegation tokens, and knows whether they live long enough.")
         if self._is_stream:

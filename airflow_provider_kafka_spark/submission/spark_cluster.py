@@ -37,6 +37,11 @@ from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_sp
 
 #: Spark's own property for the history server on YARN.
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
+#: Beginnings of properties that say what an expression means. Others of SQL name classes, catalogs and places.
+_MEANING_OF_SQL = (
+    *("spark.sql.ansi.", "spark.sql.caseSensitive", "spark.sql.legacy.", "spark.sql.mapKeyDedupPolicy"),
+    *("spark.sql.parser.", "spark.sql.session.", "spark.sql.timestampType"),
+)
 
 
 class SparkCluster:
@@ -232,6 +237,13 @@ class SparkCluster:
         """A property as ``spark-submit`` uses it: from ``conf``, or else from the properties file."""
         value = (self.submit_options.get("conf") or {}).get(name)
         return self._file_properties.get(name) if value is None else str(value)
+
+    @property
+    def sql_properties(self) -> dict[str, str]:
+        """Spark's properties that say what an expression means, such as ``spark.sql.ansi.enabled``."""
+        conf = {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
+        given = {**self._file_properties, **conf}
+        return {name: value for name, value in given.items() if name.startswith(_MEANING_OF_SQL)}
 
     @property
     def prefers_user_jars(self) -> bool:

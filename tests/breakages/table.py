@@ -39,7 +39,7 @@ def _read(table: str) -> Iterator[Breakage]:
 
 BREAKAGES = tuple(
     _read(
-        r'''
+        r"""
 # core
 open-transaction-read: A copy of committed records ends before an open transaction.
   core/topics/resolve.py
@@ -431,9 +431,9 @@ announced-again-after-a-clear: No asset event announces records that an earlier 
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
 plan-makes-an-event: plan_only=True makes no asset event.
   operators/kafka_to_kafka.py
-  - """The end of a task that only planned."""
-  -         self._suppress_asset_events()
-  + """The end of a task that only planned."""
+  - self._suppress_asset_events()
+  -         unchecked = compile_expressions(
+  + unchecked = compile_expressions(
   tests/operators/test_kafka_to_kafka.py::test_plan_only_starts_nothing
 retry-plans-anew: A retry carries out the plan of the first try, although `latest` has moved on.
   operators/bounded_plan.py
@@ -586,6 +586,6 @@ password-that-forges-a-property: A test broker takes no password that would end 
   - if not user or not password or not set(user + password)
   + if not user or not password or not set(user)
   tests/testing/test_kafka_broker.py::test_a_password_that_cannot_be_quoted_is_refused
-'''
+"""
     )
 )

@@ -29,6 +29,7 @@ from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.operators.sealed_plan import checked_plan
 from airflow_provider_kafka_spark.state.seal import seal
+from airflow_provider_kafka_spark.submission.local_driver import LocalDriver
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, audit, numbered
@@ -111,12 +112,18 @@ def test_exactly_the_plan_is_carried_out(scene: Scene, kind: type, as_text: bool
 
 
 def test_a_plan_names_what_only_the_copy_checks(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQL, and topics that an expression leads to. Without Java it fails as the copy would."""
-    given = {"where": "key > 1", "columns": {"value": "key"}, "target_topic": None, "target_topic_expr": "topic"}
-    warnings = scene.plan(**given)["warnings"]
+    """The topics that an expression leads to; SQL that does not compile is no plan. Without Java it fails as the copy
+    would.
+    """
+    given = {"columns": {"value": "key"}, "target_topic": None, "target_topic_expr": "topic"}
+    assert "topics that target_topic_expr gives" in scene.plan(**given)["warnings"][0]
 
-    assert "where, columns['value'], target_topic_expr may still be refused" in warnings[0]
-    assert "topics that target_topic_expr gives" in warnings[1]
+    with pytest.raises(AirflowFailException, match=r"where='key = map.*does not compile"):
+        scene.plan(**given, where="key = map(1, 2)")
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalDriver, "run", lambda *_: ("it took more than 120 s", "..."))
+        shown = scene.plan(**given)["markdown"]
+    assert "columns['value'], target_topic_expr may still be refused" in shown
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(AirflowFailException, match="JAVA_HOME"):
         scene.plan(**given)

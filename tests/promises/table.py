@@ -84,6 +84,8 @@ one named error before Spark starts
   tests/operators/test_bad_input.py::test_bad_input
 an unknown function or column in an expression
   tests/operators/test_bad_input.py::test_bad_input
+an expression of a plan that does not compile
+  tests/submission/test_expression_check.py::test_the_workers_spark_compiles_as_the_job_would
 an expression that does not compile
   tests/jobs/test_batch.py::test_refuses_a_bad_expression_before_writing
 source offsets aged out; a source topic was recreated, or deleted

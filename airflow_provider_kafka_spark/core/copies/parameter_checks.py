@@ -21,7 +21,7 @@ from airflow_provider_kafka_spark.core.records.spark_functions import NEWEST_SPA
 
 def check_parameters(parameters: CopyParameters) -> None:
     """:raises KafkaSparkError: if two of them contradict each other, or an expression is too long."""
-    for name, sql in _expressions_of(parameters).items():
+    for name, sql in parameters.transform.sql.items():
         check_size(name, sql, example="offset >= 100")
     transform = parameters.transform
     if transform.preserve_partition and "partition" in transform.columns:
@@ -48,18 +48,6 @@ def check_names(parameters: CopyParameters, spark_version: str) -> list[str]:
 
 
 def _unknown_names(parameters: CopyParameters) -> Iterator[str]:
-    for name, sql in _expressions_of(parameters).items():
+    for name, sql in parameters.transform.sql.items():
         yield from (unknown_function(name, sql, function) for function in unknown_functions(sql))
         yield from (unknown_column(name, sql, column) for column in unknown_columns(sql))
-
-
-def _expressions_of(parameters: CopyParameters) -> dict[str, str]:
-    """The author's SQL by the name of the parameter."""
-    transform = parameters.transform
-    found = {
-        "where": transform.where,
-        "target_topic_expr": transform.topic_expr,
-        "reject_when": transform.reject_when,
-        **{f"columns[{name!r}]": sql for name, sql in transform.columns.items()},
-    }
-    return {name: sql for name, sql in found.items() if sql}

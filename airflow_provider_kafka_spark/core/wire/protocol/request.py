@@ -85,6 +85,17 @@ class Transform:
         return tuple(sorted({*names, *dead}))
 
     @property
+    def sql(self) -> dict[str, str]:
+        """The author's expressions by the name of the parameter."""
+        found = {
+            "where": self.where,
+            **{f"columns[{name!r}]": sql for name, sql in self.columns.items()},
+            "target_topic_expr": self.topic_expr,
+            "reject_when": self.reject_when,
+        }
+        return {name: sql for name, sql in found.items() if sql}
+
+    @property
     def has_filter(self) -> bool:
         """Whether an expression, a key or a header decides which records are copied."""
         return self.where is not None or self.keys is not None or bool(self.headers)
