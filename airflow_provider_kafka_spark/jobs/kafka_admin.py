@@ -190,6 +190,15 @@ class KafkaAdmin:
         # One text, since a call for each id of the cluster would take long. The ids of this package have no quotes.
         return re.findall(f"transactionalId='({re.escape(prefix)}[^']*)'", listed.toString())
 
+    def check_lists_transactions(self) -> None:
+        """Ask once what a retry asks (Kafka 3.0), before anything is written.
+
+        :raises Py4JJavaError: an ``UnsupportedVersionException``, if the brokers do not know the request.
+        """
+        options = self.jvm.org.apache.kafka.clients.admin.ListTransactionsOptions()
+        # No producer has this id, so the answer is empty; a cluster may have a hundred thousand transactional ids.
+        self._get(self._client.listTransactions(options.filterProducerIds(self._list([2**62]))).all())
+
     def fence(self, transactional_ids: Sequence[str], timeout_ms: int) -> None:
         """Abort what is open under these ids, and fence the producers that use them.
 

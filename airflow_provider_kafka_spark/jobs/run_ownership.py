@@ -372,6 +372,7 @@ def run_ownership(spark: SparkApplication, request: CopyJob) -> Iterator[RunOwne
         admin = opened.enter_context(kafka_admin(spark, request.sink_options))
         producer = None
         if request.delivery == EXACTLY_ONCE:
+            admin.check_lists_transactions()
             options = {name: value for name, value in request.sink_options.items() if name.startswith("kafka.")}
             options.setdefault(TIMEOUT_OPTION, str(TRANSACTION_TIMEOUT_MS))
             config = client_config(admin.jvm, options)
