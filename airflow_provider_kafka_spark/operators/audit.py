@@ -35,6 +35,7 @@ from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredential
 from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, JobReport
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
@@ -184,8 +185,13 @@ class AuditReplayOperator(SparkJobOperator):
             ):
                 self._tokens.check(spark.cluster, source, sink)
                 plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
-                with self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink) as logins:
+                memory = MemoryPlace(context, self.task_id)
+                with (
+                    self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink) as logins,
+                    memory.watched(),
+                ):
                     request = audit_request(plan, logins, options, self.progress_seconds)
+                    request = memory.careful(request, options)
                     report = spark.run(request, lambda event: self._on_event(context, event), logins)
                 result = proved_result(report, plan, source, sink)
         for warning in first_ten(result["warnings"], "more warnings in the result"):

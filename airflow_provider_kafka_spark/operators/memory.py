@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_kafka_spark.core.errors import JobMemoryError, RepeatedMemoryError
 from airflow_provider_kafka_spark.core.spark.tuning import MOST_POLLED, POLLED
@@ -14,8 +14,9 @@ from airflow_provider_kafka_spark.state.task_state import TaskState
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
+    from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 
+_Job = TypeVar("_Job", bound="JobRequest")
 _KEY = "kafka_spark_memory_ended_at"
 
 
@@ -28,7 +29,7 @@ class MemoryPlace:
     def __init__(self, context: Context, task_id: str) -> None:
         self._store = TaskState(context, task_id)
 
-    def careful(self, request: CopyJob, given: Mapping[str, str]) -> CopyJob:
+    def careful(self, request: _Job, given: Mapping[str, str]) -> _Job:
         """After such a try, ask the source for one record at a time: that takes less memory, and an error then names
         the record itself, and not the first one of those that were unpacked together.
 

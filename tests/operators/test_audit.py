@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.core.errors import AuditFindingError, DeliveryError
+from airflow_provider_kafka_spark.core.errors import AuditFindingError, DeliveryError, JobMemoryError
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
 from airflow_provider_kafka_spark.core.wire.protocol import AuditJob
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.jobs import audit, kafka_source
 from airflow_provider_kafka_spark.operators.audit import AuditReplayOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance
+from tests.airflow_fakes import TaskInstance, TaskStateStore
 from tests.bare_ranges import bare
 from tests.docs.examples.undo_a_replay import dag as undo_a_replay
 from tests.operators.copy_task import Batch, CopyTask, NewTask, Replay, execute
@@ -115,6 +115,18 @@ def test_a_good_copy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkJobHook, "run", lambda *arguments: replace(run(*arguments), plan_digest="0" * 16))
     with pytest.raises(DeliveryError):
         world.audit(copied)
+
+
+def test_a_record_for_which_memory_is_too_small_is_named_and_not_tried_a_third_time(world: World) -> None:
+    """Whether source or target has it. The JVM refuses what the filter asks for, and takes no memory for it."""
+    copied, task = world.copy(where="true", topics=None, assign={world.source: [0]}), TaskStateStore()
+    copied["evidence"]["transform"]["where"] = "offset < 2 or length(space(int(offset) + 2000000000)) > 0"
+    operator = AuditReplayOperator(task_id="audit", of=copied)
+
+    with pytest.raises(JobMemoryError, match=rf"Out of memory near {world.source}\[0\]@2.*: raise driver_memory"):
+        execute(operator, task)
+    with pytest.raises(AirflowFailException, match=rf"RepeatedMemoryError: .*{world.source}\[0\]@2"):
+        execute(operator, task)
 
 
 def test_a_second_copy_by_hand(world: World) -> None:

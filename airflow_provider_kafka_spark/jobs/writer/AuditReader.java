@@ -136,6 +136,18 @@ public final class AuditReader implements PairFlatMapFunction {
 
         @Override
         public boolean hasNext() {
+            try {
+                return isReady();
+            } catch (OutOfMemoryError error) {
+                if (topic == null) {
+                    throw new IllegalStateException(error.toString());
+                }
+                // Spark would end the whole JVM, and say nothing of the record.
+                throw WriteFailure.ofMemory(RecordCursor.nameOf(topic, number, offset + 1L), 0, error).forDriver();
+            }
+        }
+
+        private boolean isReady() {
             while (ready.isEmpty() && records.hasNext()) {
                 context.killTaskIfInterrupted();
                 read(records.next());
