@@ -22,6 +22,8 @@ _Answer = TypeVar("_Answer")
 _TIMEOUTS = (5, 30)
 #: Seconds that a driver has to end, and its executors with it.
 _GRACE_SECONDS = 30
+#: A worker makes the Secret within a second or two.
+_ABANDONED_SECONDS = 600
 _OF_DRIVERS = "spark-role=driver"
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -48,6 +50,14 @@ class KubernetesApi:
         """The applications of this package that have not ended, and how each is, by id."""
         pods = self.drivers(f"{_OF_DRIVERS},{LABEL}", "status.phase!=Succeeded,status.phase!=Failed")
         return {pod.application_id: pod.describe() for pod in pods}
+
+    def abandoned(self, than: DriverPod) -> list[str]:
+        """Names of this package's drivers whose worker has not let them start: they were created ten minutes or more
+        before another one, and have no Secret.
+        """
+        waiting = self.drivers(f"{_OF_DRIVERS},{LABEL}", "status.phase=Pending")
+        old = [pod.name for pod in waiting if than.created - pod.created >= _ABANDONED_SECONDS]
+        return [name for name in old if name != than.name and not self.has_secret(name)]
 
     def kill(self, application_id: str) -> None:
         """Delete the driver's pod of an application; what it owns goes with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from airflow_provider_kafka_spark.core.spark.driver_pod import DriverPod
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,19 @@ class KubernetesDriver:
             raise RuntimeError(f"The driver's pod {self._pod} must exist after its submission; it does not")
         self._api.create_secret(pod, secret)
         log.info("The driver runs in pod %s, namespace %s.", pod.name, self._api.access.namespace)
+        self._delete_abandoned(pod)
         return pod.application_id
+
+    def _delete_abandoned(self, own: DriverPod) -> None:
+        """Delete what tasks without a further try have left: it would hold its share of a node for ever. A failure is
+        only logged.
+        """
+        try:
+            for name in self._api.abandoned(own):
+                log.info("The worker of another task died before it let the driver's pod %s start.", name)
+                self._api.delete_pod(name)
+        except RuntimeError as error:
+            log.warning("Drivers' pods of other tasks that cannot start may be left: %s", error)
 
     def delete(self) -> None:
         """Delete the pod, if there is one. A failure is only logged."""

@@ -18,11 +18,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
-from airflow_provider_kafka_spark.core.spark.driver_pod import ApiAccess
+from airflow_provider_kafka_spark.core.spark.driver_pod import ApiAccess, DriverPod
+from airflow_provider_kafka_spark.submission import kubernetes_api
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-from tests.airflow_fakes import TaskInstance, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.kubernetes.copies import RECORDS, Copies
 from tests.required_tools import needs_go
 from tests.waiting import until
@@ -82,7 +83,23 @@ def test_a_retry_deletes_the_driver_that_cannot_start(copies: Copies, monkeypatc
             copies.run()
     (first,) = copies.drivers()
     result = copies.run()
+    _assert_copied_without(first, copies, result)
 
+
+def test_another_task_deletes_the_driver_that_cannot_start(copies: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its own task has no further try; ten minutes later."""
+    with monkeypatch.context() as patch:
+        patch.setattr(KubernetesApi, "create_secret", die)
+        with pytest.raises(WorkerDied):
+            copies.run()
+    (first,) = copies.drivers()
+    monkeypatch.setattr(kubernetes_api, "_ABANDONED_SECONDS", 0)
+    # It knows nothing of the pod.
+    copies.store = TaskStateStore()
+    _assert_copied_without(first, copies, copies.run())
+
+
+def _assert_copied_without(first: DriverPod, copies: Copies, result: Any) -> None:
     assert copies.values() == list(range(RECORDS))
     assert (result["delivered_before"], result["records_written"], result["duplicates"]) == (0, RECORDS, 0)
     assert result["application_id"] != first.application_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -109,6 +110,7 @@ class DriverPod:
 
     :param application_id: Spark's.
     :param reason: why it has not started, or how it ended, as far as Kubernetes says it.
+    :param created: when, in seconds since 1970 by the API server's clock.
     """
 
     name: str
@@ -116,6 +118,7 @@ class DriverPod:
     application_id: str
     phase: str
     reason: str = ""
+    created: float = 0.0
 
     @classmethod
     def of(cls, pod: Mapping[str, Any]) -> DriverPod:
@@ -130,6 +133,7 @@ class DriverPod:
             application_id=(metadata.get("labels") or {})[APPLICATION_LABEL],
             phase=status.get("phase") or "Pending",
             reason=_reason(status, is_ending="deletionTimestamp" in metadata),
+            created=datetime.fromisoformat(metadata["creationTimestamp"].replace("Z", "+00:00")).timestamp(),
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ _SUBMISSION = "spark.kubernetes.authenticate.submission."
 
 
 def pod(status: dict[str, Any]) -> DriverPod:
-    metadata = {"name": "copy", "uid": "u-1", "labels": {"spark-app-selector": "spark-0a"}}
+    created = {"creationTimestamp": "2026-11-20T10:00:00Z"}
+    metadata = {"name": "copy", "uid": "u-1", "labels": {"spark-app-selector": "spark-0a"}, **created}
     return DriverPod.of({"metadata": metadata, "status": status})
 
 
@@ -55,6 +57,7 @@ def test_the_state_of_a_pod(status: dict[str, Any], described: str, *, has_ended
     found = pod(status)
 
     assert (found.describe(), found.has_ended, found.application_id) == (described, has_ended, "spark-0a")
+    assert found.created == datetime(2026, 11, 20, 10, tzinfo=timezone.utc).timestamp()
 
 
 def test_a_pod_of_others_is_no_driver() -> None:
