@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stdout
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.clients.record_headers import headers_of
 from airflow_provider_kafka_spark.command_line import parse_arguments
 from airflow_provider_kafka_spark.core.checks import check_connection_id, check_seconds
 from airflow_provider_kafka_spark.core.errors import (
@@ -146,9 +147,12 @@ def _lines(message: Message, most: int, *, values: bool) -> list[str]:
     time = moment(ms) if kind else "no time"
     value, key = message.value(), message.key()
     size = "null" if value is None else f"{len(value):,} bytes"
-    headers = cast("list[tuple[str, Any]]", message.headers() or [])
+    headers = headers_of(message)
     lines = [f"{message.topic()}[{message.partition()}]@{message.offset()}  {time}  value {size}"]
     lines.append(f"  key {_shown(key, most)}")
+    if headers is None:
+        lines.append("  headers that are not shown: the name of one is not UTF-8")
+        headers = []
     lines += [f"  header {_shown(name, most)} {_shown(content, most)}" for name, content in headers[:_MOST_HEADERS]]
     more = len(headers) - _MOST_HEADERS
     lines += [f"  and {more:,} more headers"] if more > 0 else []

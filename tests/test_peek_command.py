@@ -7,6 +7,7 @@ import pytest
 from airflow_provider_kafka_spark import peek
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from tests.raw_batches import log_of, make_strange
 
 
 @pytest.mark.broker
@@ -50,6 +51,19 @@ def test_the_first_records_of_a_range_are_printed(
     assert f"@6  {2**62} ms since 1970  value null" in capsys.readouterr().out
     assert peek.main([f"{name}x:0:0:1"]) == 2
     assert f"Did you mean '{name}'" in capsys.readouterr().err
+
+
+@pytest.mark.broker
+def test_a_header_whose_name_is_no_utf_8(
+    kafka: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's client cannot read it; other readers of headers take such a record for one of others."""
+    name = topic()
+    kafka.produce(name, [Record(b"k", b"v", (("name", b"1"),), partition=0)])
+    make_strange(log_of(kafka, name), names={b"name": b"\xff\xfe\x00e"})
+
+    assert peek.main([f"{name}:0:0:1"]) == 0
+    assert "  headers that are not shown: the name of one is not UTF-8" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import methodcaller
-from typing import cast
 
 import confluent_kafka
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.record_headers import headers_of
 from airflow_provider_kafka_spark.clients.record_reader import read_range
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.provenance import SourcePlace, provenance_of
@@ -23,9 +22,6 @@ _SETTINGS = {
     # What retention deletes meanwhile is not read.
     "auto.offset.reset": "earliest",
 }
-#: Where a name is no UTF-8, confluent-kafka returns a list with holes, and leaves its error for whatever Python does
-#: next. By this way Python looks for an error at once; by ``message.headers()`` it may not.
-_READ_HEADERS = methodcaller("headers")
 
 
 def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaClient, segments: SegmentIndex) -> None:
@@ -72,14 +68,6 @@ def _origins(
     for offset, message in read_range(client, consumer, block, "reading records"):
         place = segments.source_of(block.topic_partition, offset)
         if block.topic not in segments.targets:
-            found = provenance_of(_headers(message))
+            found = provenance_of(headers_of(message))
             place = None if found is None else found.place
         yield offset, place
-
-
-def _headers(message: confluent_kafka.Message) -> list[tuple[str, bytes | None]] | None:
-    """None also where a name is no UTF-8, which confluent-kafka cannot read."""
-    try:
-        return cast("list[tuple[str, bytes | None]] | None", _READ_HEADERS(message))
-    except (UnicodeDecodeError, SystemError):
-        return None

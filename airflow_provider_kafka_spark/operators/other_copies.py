@@ -7,8 +7,9 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any, cast
+from typing import Any
 
+from airflow_provider_kafka_spark.clients.record_headers import headers_of
 from airflow_provider_kafka_spark.clients.record_reader import read_ranges
 from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, FAIL_ON_RERUN
 from airflow_provider_kafka_spark.core.copies.other_copies import (
@@ -29,7 +30,6 @@ from airflow_provider_kafka_spark.operators.attempt import Attempt
 
 log = logging.getLogger(__name__)
 
-Headers = Sequence[tuple[str, bytes | None]]
 _POLICY = "cleanup.policy"
 #: Events of the ledger that are read, the newest; and offsets of the target.
 _MOST_EVENTS, _MOST_OFFSETS = 1_000, 1_000_000
@@ -113,7 +113,7 @@ def _found(attempt: Attempt, copies: Sequence[OtherCopy], target: ClusterState) 
         for _, _, message in read_ranges(attempt.sink, consumer, written, "looking for what other runs have copied"):
             if time.monotonic() > until:
                 raise _refused(copies, f"the target could not be read within {_MOST_SECONDS:,.0f} s")
-            found = provenance_of(cast("Headers", message.headers()))
+            found = provenance_of(headers_of(message))
             if found is not None and found.run_id in by_run:
                 by_run[found.run_id][found.topic, found.partition].add(found.offset)
     there = OffsetRanges()

@@ -22,10 +22,19 @@ final class ClientErrors {
 
     /** Whether the brokers take nothing more from this producer. */
     static boolean isFenced(Throwable error) {
+        return has(error, ProducerFencedException.class) || has(error, InvalidProducerEpochException.class)
+            || isForgotten(error);
+    }
+
+    /** Whether the brokers no longer know the producer's transactional id. */
+    static boolean isForgotten(Throwable error) {
+        return has(error, InvalidPidMappingException.class);
+    }
+
+    private static boolean has(Throwable error, Class<?> kind) {
         Throwable cause = error;
         for (int depth = 0; cause != null && depth < MAX_CAUSES; depth++) {
-            if (cause instanceof ProducerFencedException || cause instanceof InvalidProducerEpochException
-                || cause instanceof InvalidPidMappingException) {
+            if (kind.isInstance(cause)) {
                 return true;
             }
             cause = cause.getCause();

@@ -100,11 +100,16 @@ final class TransactionalSink extends Sink {
         } catch (KafkaException unknown) {
             cause.addSuppressed(unknown);
         }
+        String why = ClientErrors.isForgotten(cause)
+            ? "they have forgotten its transactional id, which rested for longer than their "
+                + "transactional.id.expiration.ms. Nothing of it is in the target. A retry goes on from what was "
+                + "committed, with the id anew."
+            : "it was open for longer than transaction.timeout.ms, or another attempt of the same task took over. "
+                + "Nothing of it is in the target. A retry goes on from what was committed; if it happens again, raise "
+                + "kafka.transaction.timeout.ms in sink_options.";
         return WriteFailure.of(
-            WriteFailure.TRANSACTION_ENDED, "The broker ended the transaction of piece " + piece.name + ": it was open "
-                + "for longer than transaction.timeout.ms, or another attempt of the same task took over. Nothing of "
-                + "it is in the target. A retry goes on from what was committed; if it happens again, raise "
-                + "kafka.transaction.timeout.ms in sink_options.", cause
+            WriteFailure.TRANSACTION_ENDED, "The brokers ended the transaction of piece " + piece.name + ": " + why,
+            cause
         );
     }
 

@@ -10,6 +10,7 @@ import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InvalidPidMappingException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -194,6 +195,16 @@ public final class SinkTests {
         test.failsToCommit(WriteFailure.TRANSACTION_ENDED, false);
     }
 
+    /** The same after a long rest: its time-out has nothing to do with it. */
+    public static void theTransactionalIdIsForgotten() {
+        SinkTests test = opened();
+        test.send(10);
+        test.producer.commitTransactionException = new InvalidPidMappingException("no such id");
+        String message = test.failsToCommit(WriteFailure.TRANSACTION_ENDED, false);
+        check(message.indexOf("transactional.id.expiration.ms") >= 0, message);
+        check(message.indexOf("transaction.timeout.ms") < 0, message);
+    }
+
     /** The same, told by the acknowledgement of a record. */
     public static void fencedAtARecord() {
         SinkTests test = opened();
@@ -340,13 +351,13 @@ public final class SinkTests {
         throw new AssertionError("It opened.");
     }
 
-    private void failsToCommit(String code, boolean isPermanent) {
+    private String failsToCommit(String code, boolean isPermanent) {
         try {
             sink.commit(99);
         } catch (WriteFailure failure) {
             check(failure.getMessage().indexOf("\"code\":" + quoted(code)) >= 0, failure.getMessage());
             check(failure.getMessage().indexOf("\"permanent\":" + isPermanent) >= 0, failure.getMessage());
-            return;
+            return failure.getMessage();
         }
         throw new AssertionError("It committed.");
     }
