@@ -111,10 +111,12 @@ def _translated(connection: Connection, extra: Any) -> KafkaClientConfig:
             f'The Extra of connection {conn_id!r} must be a JSON object such as {{"bootstrap.servers": '
             f'"broker-1:9092"}}; got a {type(extra).__name__}. Correct it.'
         )
-    if not extra and connection.conn_type not in (None, "", *KAFKA_TYPES):
+    has_servers = not extra.keys().isdisjoint(("bootstrap.servers", "metadata.broker.list"))
+    if not has_servers and connection.conn_type not in (None, "", *KAFKA_TYPES):
         raise ConnectionConfigError(
-            f"The connection {conn_id!r} is of type {connection.conn_type!r}, and its Extra is empty: it leads to no "
-            "Kafka cluster. Pass the id of a Kafka connection, such as 'kafka_default'."
+            f"The connection {conn_id!r} is of type {connection.conn_type!r}, and its Extra has no "
+            "'bootstrap.servers': it leads to no Kafka cluster. Pass the id of a Kafka connection, such as "
+            "'kafka_default'."
         )
     if connection.conn_type != CONN_TYPE:
         return configure(conn_id, extra)

@@ -59,7 +59,7 @@ def test_deeply_nested_json_is_a_connection_error(
 
 def test_a_connection_of_another_type_is_named(connection: Callable[..., None], read: Read) -> None:
     """Unless its Extra leads to Kafka."""
-    connection("spark_default", conn_type="spark", host="local")
+    connection("spark_default", conn_type="spark", host="local", extra={"deploy-mode": "client"})
     connection("of_http", conn_type="http", extra=_SERVERS)
 
     assert read("of_http").bootstrap_servers == "b:9092"
