@@ -67,7 +67,8 @@ class OptionError(InvalidInputError):
 class ExpressionError(InvalidInputError):
     """An SQL expression does not compile, is not permitted, or fails on the data of a record.
 
-    Correct ``where``, ``columns`` or ``target_topic_expr``, or leave out the records on which it fails.
+    Correct ``where``, ``columns``, ``reject_when`` or ``target_topic_expr``, or leave out the records on which it
+    fails.
     """
 
     code = "KS104"
@@ -81,7 +82,7 @@ class ExpressionError(InvalidInputError):
 
 
 class AuditInputError(InvalidInputError):
-    """A result cannot be audited: it is no result of a copy, a plan, or of records without the provenance header.
+    """A result cannot be audited: it is a plan, of another kind of task, or of a copy with ``provenance=None``.
 
     Pass the result of a task that has copied, as it was returned.
     """
@@ -89,14 +90,14 @@ class AuditInputError(InvalidInputError):
     code = "KS105"
     causes = listed(
         "The value is the result of another task, or a plan.",
-        "The copy ran without provenance headers.",
+        "The copy ran with provenance=None, so nothing tells which records of the target are its own.",
         "The connection leads to another cluster than that of the copy.",
     )
     checks = listed(commands.RENDER, commands.CONNECTION)
 
 
 class ConnectionConfigError(InvalidInputError):
-    """An Airflow connection is incomplete, or has no counterpart in one of the Kafka clients.
+    """An Airflow connection is incomplete, or has a property that one of the two Kafka clients does not know.
 
     Correct the property of the connection that the message names.
     """
@@ -104,14 +105,14 @@ class ConnectionConfigError(InvalidInputError):
     code = "KS106"
     causes = listed(
         "It has no bootstrap.servers.",
-        "A property of the connection exists for one of librdkafka and Kafka's Java client only.",
+        "Only one of librdkafka (on the worker) and Kafka's Java client (in Spark) knows a property.",
         "A file that the connection names does not exist on the worker.",
     )
     checks = listed(commands.CONNECTION)
 
 
 class ConnectionNotFoundError(ConnectionConfigError):
-    """Airflow has not given a connection: there is none of this id, or its API or secrets backend did not answer.
+    """Airflow returned no connection: there is none of this id, or its API or secrets backend did not answer.
 
     Airflow does not tell the two apart, so a retry asks again. If there is none, add it, or correct the id.
     """
@@ -125,7 +126,7 @@ class ConnectionNotFoundError(ConnectionConfigError):
 
 
 class TargetError(InvalidInputError):
-    """The target cannot take the records: it is missing, is also read, has too few partitions, or refuses a record.
+    """The target cannot take the records: it is missing, is a source too, has too few partitions, or refuses a record.
 
     Create or change the target topic, or leave out the record that the message names. Then clear the task.
     """
@@ -133,7 +134,7 @@ class TargetError(InvalidInputError):
     code = "KS107"
     causes = listed(
         "The target topic does not exist, or has fewer partitions than preserve_partition needs.",
-        "The target topic is also read.",
+        "The target topic is also among the source topics.",
         "A record is larger than the target's max.message.bytes, or has no key and the target is compacted.",
         "The target would replace, refuse or delete the timestamps of the records.",
     )

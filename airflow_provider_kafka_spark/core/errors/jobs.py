@@ -71,7 +71,7 @@ class DeliveryError(JobError):
     code = "KS704"
     retriable = True
     causes = listed(
-        "A Spark task was lost after the job's count.",
+        "The result of a Spark task was lost.",
         "The brokers acknowledged fewer records than were planned.",
     )
     checks = listed("python -m airflow_provider_kafka_spark.audit RESULT.json")
@@ -123,15 +123,16 @@ class PausedTooLongError(JobError):
 class RunTakenOverError(JobError):
     """A later try of the same run writes now. This one was fenced and writes nothing more.
 
-    Nothing: the later try finishes the run.
+    If it was a later try of the task, nothing: that one finishes the run. If it was another deployment of Airflow, give
+    each its own name (``[kafka_spark] deployment``).
     """
 
     code = "KS708"
     retriable = True
     causes = listed(
-        "Airflow took this try for lost and began another one, which finishes the run.",
-        "Another deployment of Airflow has the same [kafka_spark] deployment, and runs the same names on this "
-        "Kafka: the two stop each other. Give each deployment a name of its own.",
+        "Airflow took this try for lost and began another one.",
+        "Another deployment of Airflow has the same [kafka_spark] deployment, and runs a DAG and task of the same "
+        "names on this Kafka: the two stop each other.",
     )
 
 

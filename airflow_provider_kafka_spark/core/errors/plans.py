@@ -99,7 +99,7 @@ class GroupOffsetsError(PlanError):
     code = "KS206"
     causes = listed(
         "The group has committed no offsets on these topics.",
-        "The records that the group is at were never copied, or without provenance headers.",
+        "The record at the group's offset was never copied, or was copied without the provenance header.",
     )
     checks = listed(commands.GROUP, commands.STARTS)
 
