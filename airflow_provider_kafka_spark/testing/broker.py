@@ -96,7 +96,8 @@ class Quickstart:
                 self.emit(
                     f"Topic {first.name}: {self.records:,} orders, of {start:%d %B %H:%M} to {end:%d %B %H:%M} UTC."
                 )
-            connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+            host, _, port = broker.bootstrap_servers.rpartition(":")
+            connection = {"conn_type": "kafka_spark", "host": host, "port": int(port)}
             self.emit(f"Bootstrap server: {broker.bootstrap_servers}")
             self.emit("For the shell in which Airflow runs:")
             self.emit(f"export AIRFLOW_CONN_KAFKA_DEFAULT={shlex.quote(json.dumps(connection))}")

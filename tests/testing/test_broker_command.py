@@ -82,8 +82,8 @@ def test_the_command_of_the_first_page(start: Start) -> None:
     name, _, value = shlex.split(export)[1].partition("=")
     assert name == "AIRFLOW_CONN_KAFKA_DEFAULT"
     connection = json.loads(value)
-    assert connection["conn_type"] == "kafka"
-    bootstrap = connection["extra"]["bootstrap.servers"]
+    assert connection["conn_type"] == "kafka_spark"
+    bootstrap = f"{connection['host']}:{connection['port']}"
     assert f"Bootstrap server: {bootstrap}" in lines
     client = KafkaBroker.existing(bootstrap)
     assert client.offsets("orders") == {0: (0, 500), 1: (0, 500)}
