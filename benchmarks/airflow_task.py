@@ -144,6 +144,9 @@ class _TaskStateStore:
     def set(self, key: str, value: Any, **_: Any) -> None:
         self._values[key] = value
 
+    def delete(self, key: str) -> None:
+        self._values.pop(key, None)
+
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -36,6 +36,9 @@ class TaskStateStore:
         self.values[key] = _stored(value)
         self.retained[key] = retention
 
+    def delete(self, key: str) -> None:
+        self.values.pop(key, None)
+
 
 @dataclass
 class Variables:

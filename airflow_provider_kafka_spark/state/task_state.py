@@ -8,6 +8,7 @@ none, or that of another task instance, counts as lost: the run then goes on fro
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import logging
 import zlib
@@ -33,6 +34,8 @@ RUN_KEY, STREAM_KEY = "kafka_spark_run", "kafka_spark_stream"
 #: Characters of JSON from which on a value is stored packed: Airflow warns of more than 64 KiB.
 _LARGE = 16_384
 _PACKED, _XZ = "packed", b"\xfd7zXZ"
+#: Characters of what is packed from which on it is stored in parts, each under a key of its own.
+_PART, _PARTS = 60_000, "parts"
 #: Bytes of what is unpacked.
 _MOST = 256 * 1024 * 1024
 
@@ -89,6 +92,8 @@ class TaskState:
         #: The id of an operator that is called within another task; empty for the task's own operator.
         self.called_id = "" if task_id == ti.task_id else task_id
         self._instance = [ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index]
+        #: By the name of a value, the names of its parts.
+        self._parts: dict[str, list[str]] = {}
 
     def get(self, key: str) -> Any:
         """The value that :meth:`set` stored for this task instance, or None."""
@@ -97,8 +102,9 @@ class TaskState:
         if stored is None:
             return None
         value, mac = (stored.get("value"), stored.get("mac")) if isinstance(stored, dict) else (None, None)
-        if is_sealed(mac, [*self._instance, name, value], self._key):
-            return _unpacked(value)
+        whole = self._joined(name, value) if is_sealed(mac, [*self._instance, name, value], self._key) else None
+        if whole is not None:
+            return _unpacked(whole)
         log.warning(
             "What is stored as %r was not stored by this task instance: somebody has changed it by Airflow's API, or "
             "%s is another one than before. It counts as lost, and this try asks the target what was delivered.",
@@ -110,9 +116,13 @@ class TaskState:
     def set(self, key: str, value: Any) -> None:
         """Remember plain JSON, as long as Airflow has the DAG run, which may be cleared at any time."""
         name = self._own(key)
-        stored = _packed(value)
+        earlier, stored = self._parts.get(name, []), self._in_parts(name, _packed(value))
         mac = seal([*self._instance, name, stored], self._key)
+        # Until now the earlier value is whole.
         self._store.set(name, {"value": stored, "mac": mac}, retention=NEVER_EXPIRE)
+        for part in earlier:
+            if part not in self._parts[name]:
+                self._store.delete(part)
 
     def publish(self, key: str, value: Any) -> None:
         """Store what others read, and no task takes for its own memory."""
@@ -129,6 +139,31 @@ class TaskState:
     def save(self, key: str, value: object) -> None:
         """Remember a dataclass."""
         self.set(key, encode(value, STATE_VERSION))
+
+    def _in_parts(self, name: str, value: Any) -> Any:
+        """What is stored by this name: the value, or the digests of its parts, which are stored here."""
+        self._parts[name] = []
+        text = value[_PACKED] if _is_packed(value) else ""
+        if len(text) <= _PART:
+            return value
+        parts = [text[i : i + _PART] for i in range(0, len(text), _PART)]
+        digests = [hashlib.sha256(part.encode()).hexdigest() for part in parts]
+        self._parts[name] = [_part_name(name, digest) for digest in digests]
+        for part_name, part in zip(self._parts[name], parts, strict=True):
+            self._store.set(part_name, part, retention=NEVER_EXPIRE)
+        return {_PARTS: digests}
+
+    def _joined(self, name: str, value: Any) -> Any:
+        """What :meth:`_in_parts` was given; None if a part is not as it was.
+
+        :param value: what is stored by this name, which this deployment has sealed.
+        """
+        if not isinstance(value, dict) or value.keys() != {_PARTS}:
+            return value
+        self._parts[name] = [_part_name(name, digest) for digest in value[_PARTS]]
+        parts = [str(self._store.get(part_name)) for part_name in self._parts[name]]
+        digests = [hashlib.sha256(part.encode(errors="replace")).hexdigest() for part in parts]
+        return {_PACKED: "".join(parts)} if digests == value[_PARTS] else None
 
     def _own(self, key: str) -> str:
         return f"{key}/{self.called_id}" if self.called_id else key
@@ -156,7 +191,7 @@ def _packed(value: Any) -> Any:
 
 def _unpacked(value: Any) -> Any:
     """:param value: of :func:`_packed`, which this deployment has sealed."""
-    if not isinstance(value, dict) or value.keys() != {_PACKED}:
+    if not _is_packed(value):
         return value
     packed = base64.b64decode(value[_PACKED])
     if not packed.startswith(_XZ):
@@ -169,6 +204,14 @@ def _unpacked(value: Any) -> Any:
             "those of the other workers."
         ) from None
     return json.loads(lzma.LZMADecompressor().decompress(packed, _MOST))
+
+
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {_PACKED}
+
+
+def _part_name(name: str, digest: str) -> str:
+    return f"{name}.{digest[:16]}"
 
 
 def decoded(key: str, kind: type[T], stored: object) -> T:

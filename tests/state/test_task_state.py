@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from airflow.configuration import conf
 
 from airflow_provider_kafka_spark.state import deployment
 from airflow_provider_kafka_spark.state.run_state import RunStateStore
@@ -94,6 +97,24 @@ def test_a_retry_whose_state_was_changed_asks_the_target(store: TaskStateStore) 
     assert (retry.adopts_run, retry.is_lost) == (True, True)
     store.values["kafka_spark_stream"] = {"value": {"result": {}}, "mac": ""}
     assert StreamRunStore(task_context(store, ti=Try(try_number=2)), "task").result is None
+
+
+def test_a_large_state_is_stored_in_parts_that_airflow_takes(store: TaskStateStore) -> None:
+    """One of ten thousand partitions is larger than what Airflow stores without a warning, also where it is packed."""
+    own, most = state(store), conf.getint("state_store", "max_value_storage_bytes")
+    for seed in ("first", "second"):
+        own.set(KEY, [hashlib.sha256(f"{seed}{i}".encode()).hexdigest() for i in range(5_000)])
+    # Those of the first value are gone.
+    assert len(store.values) == 5
+    assert max(len(json.dumps(value)) for value in store.values.values()) <= most
+    assert state(store).get(KEY)[-1] == hashlib.sha256(b"second4999").hexdigest()
+
+    own = state(store)
+    part = next(name for name in store.values if name != KEY)
+    store.values[part] = store.values[part].replace("A", "B")
+    assert own.get(KEY) is None
+    own.set(KEY, VALUE)
+    assert list(store.values) == [KEY]
 
 
 def test_what_is_published_has_no_mac(store: TaskStateStore) -> None:
