@@ -88,7 +88,7 @@ class Ledger {
     return key(this.sourceOf(entry), topic, this.targetOf(entry), entry.targetExpression);
   }
 
-  /** Of each topic the ranges of the latest look, if it was at the topic that is there now. */
+  /** Of each partition the latest look, if it was at the topic that is there now: one may look at a few of them. */
   #latestLooks(lookOf) {
     const latest = new Map();
     for (const entry of this.entries) {
@@ -97,10 +97,15 @@ class Ledger {
       for (const [topic, ranges] of Map.groupBy(look.ranges, (range) => range.topic)) {
         const place = key(cluster, topic);
         const isGone = ids.get(topic) && ids.get(topic) !== idsNow.get(place);
-        if (!isGone && !(latest.get(place)?.at > look.at)) latest.set(place, { at: look.at, ranges });
+        if (isGone) continue;
+        if (!latest.has(place)) latest.set(place, new Map());
+        const known = latest.get(place);
+        for (const range of ranges) {
+          if (!(known.get(range.partition)?.at > look.at)) known.set(range.partition, { at: look.at, range });
+        }
       }
     }
-    return latest;
+    return new Map([...latest].map(([place, known]) => [place, wholeLook([...known.values()])]));
   }
 
   /** Of each topic the last known lag of each group, sorted. */
@@ -169,6 +174,10 @@ class Ledger {
     }
     return this.pairs.get(place);
   }
+}
+
+function wholeLook(looks) {
+  return { at: looks.reduce((last, { at }) => Math.max(last, at), 0), ranges: looks.map(({ range }) => range) };
 }
 
 /** Topics of whose offsets an entry says something. */

@@ -103,7 +103,9 @@ def _resolved_plan(
     earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
     if earlier is not None:
         check_topics(attempt.source, earlier.topic_ids, "READ")
-        source = attempt.source.state(earlier.topic_ids)
+        source = attempt.source.state(
+            earlier.topic_ids, only={*earlier.ranges.topic_partitions, *state.reached.offsets}
+        )
         cuts = attempt.source.cuts(state.reached, source)
         lost = earlier.losses(source, attempt.rules, cuts)
         # Of what another run had copied to a topic that was deleted since, the plan has nothing.
@@ -155,7 +157,7 @@ def resolve_ranges(attempt: Attempt) -> tuple[ResolvedRanges, ClusterState]:
     # A plan compares more than this.
     known = decode(KnownTopics, records[KNOWN_TOPICS]) if KNOWN_TOPICS in records else None
     topics = {r.topic for r in ranges}
-    cluster = attempt.source.state(topics, operation="READ")
+    cluster = attempt.source.state(topics, operation="READ", only=ranges.topic_partitions)
     check_topics(attempt.source, topics, "READ")
     return resolve_replay(ranges, cluster, attempt.rules, known), cluster
 

@@ -17,7 +17,7 @@ _SIDES = ("source", "target")
 
 @dataclass(frozen=True, slots=True)
 class LogLook:
-    """One look at the logs of all topics of a copy; with ``assign`` only at the partitions that it names.
+    """One look at the logs of a copy's topics; with ``assign`` and in a replay only at the partitions that it names.
 
     :param at_ms: when, in ms since 1970.
     :param source: of each partition all offsets that a copy could read, from the first to the end.

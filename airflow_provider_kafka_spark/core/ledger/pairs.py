@@ -11,7 +11,7 @@ from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch, coverage, spans
 from airflow_provider_kafka_spark.core.ledger.entry import Delivery, GroupLag, Look
 from airflow_provider_kafka_spark.core.ledger.waiting import WaitingTask, with_waiting
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.shown_text import one_line
 from airflow_provider_kafka_spark.core.topics.broker_state import did_you_mean
 
@@ -253,14 +253,18 @@ class _Ledger:
         return now is None or _is_another(delivery.target_ids.get(target[1]), now)
 
     def _last_looks(self) -> dict[tuple[str, Place], Look]:
-        """The last look at each topic of now, of a source and of a target."""
-        found: dict[tuple[str, Place], Look] = {}
+        """The last look at each partition of the topics of now, of a source and of a target."""
+        found: dict[tuple[str, Place], dict[int, tuple[datetime, OffsetRange]]] = defaultdict(dict)
         for d in self.entries:
             for kind, place, look in self._looks(d):
-                known = found.get((kind, place))
-                if known is None or known.at <= look.at:
-                    found[kind, place] = look
-        return found
+                known = found[kind, place]
+                for r in look.ranges:
+                    if r.partition not in known or known[r.partition][0] <= look.at:
+                        known[r.partition] = (look.at, r)
+        return {
+            place: Look(max(at for at, _ in of.values()), OffsetRanges(r for _, r in of.values()))
+            for place, of in found.items()
+        }
 
     def _last_lags(self) -> dict[tuple[bool, Place], dict[str, tuple[GroupLag, datetime]]]:
         """By the topic and the group, sorted."""
