@@ -49,7 +49,7 @@ def _plan(partitions: dict[str, int], target: Target, targets: list[str]) -> Wor
     def work() -> None:
         resolved = resolve_window(selection, starting, ending, source, ReadRules())
         plan = make_plan(resolved, source, sink, target)
-        log = [OffsetRange(p.topic, p.partition, 0, 1_000) for p in plan.ranges.topic_partitions]
+        log = dict.fromkeys(plan.ranges.topic_partitions, (0, 1_000))
         plan_picture(plan.ranges, OffsetRanges(), log)
         result_of_plan(plan, "1" * 16, Transform(topic="copy"))
         ReplayPlan.from_dict(json.loads(json.dumps(plan.to_dict())))

@@ -144,7 +144,7 @@ def _search(
     lost: set[str] = set()
     rounds = 0
     while wanted := {
-        p: reader.wanted for p, reader in readers.items() if reader.wanted is not None and p.topic not in lost
+        p: at for p, reader in readers.items() if (at := reader.wanted) is not None and p.topic not in lost
     }:
         rounds += 1
         if rounds == SAID_AFTER:
@@ -185,7 +185,7 @@ def _read(
             topic, number, offset = message.topic(), message.partition(), message.offset()
             if topic is None or number is None:
                 continue
-            p = TopicPartition(topic, number)
+            p = TopicPartition.of((topic, number))
             if p in missing:
                 missing.discard(p)
                 read.add(p)

@@ -209,7 +209,7 @@ def _list_offsets(
         client.client.list_offsets(portion, isolation_level=isolation, request_timeout=client.timeout)
         for portion in portions
     ]
-    return {TopicPartition(at.topic, at.partition): future for futures in sent for at, future in futures.items()}
+    return {TopicPartition.of((at.topic, at.partition)): future for futures in sent for at, future in futures.items()}
 
 
 def _offset_of(client: KafkaClient, future: Future[ListOffsetsResultInfo], p: TopicPartition) -> ListOffsetsResultInfo:

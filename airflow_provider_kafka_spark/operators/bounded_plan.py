@@ -11,7 +11,7 @@ from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.ledger.coverage import plan_picture
 from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.shown_text import first_ten, shortened
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
@@ -166,16 +166,15 @@ def _log_picture(attempt: Attempt, plan: ReplayPlan, source: ClusterState) -> No
     """Say first what will be done, and show where the plan lies in its topics."""
     if plan.is_empty:
         return
-    partitions = {r.topic_partition for r in plan.ranges}
-    ends = ((p, source.partition(p)) for p in sorted(partitions))
-    whole = (OffsetRange(p.topic, p.partition, s.log_start, max(s.log_start, s.high_watermark)) for p, s in ends)
+    states = {p: source.partition(p) for p in plan.ranges.topic_partitions}
+    log = {p: (state.log_start, state.high_watermark) for p, state in states.items()}
     missing = OffsetRanges.parse([m.offset_range for m in plan.missing], merge_overlaps=True)
     attempt.log.info(
         "To copy: at most %s records of %s to %s.\n%s",
         f"{plan.planned_records:,}",
         shortened(sorted({r.topic for r in plan.ranges})),
         plan.target,
-        plan_picture(plan.ranges, missing, whole),
+        plan_picture(plan.ranges, missing, log),
     )
 
 

@@ -274,7 +274,7 @@ def test_what_is_no_plan_is_an_error() -> None:
 
 
 def test_only_the_partitions_that_are_read_are_asked_for(new_task: NewTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of twenty, by ``assign`` or by a replay's ranges, also by a retry; the plan still knows how many there are."""
+    """One of twenty, by ``assign`` or by a replay's ranges, also by a retry. The plan knows how many there are."""
     asked, real = Counter[int](), AdminClient.list_offsets
 
     def list_offsets(client: AdminClient, request: Any, *args: Any, **kwargs: Any) -> Any:

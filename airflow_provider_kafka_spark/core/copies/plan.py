@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.identity import digest_of, fingerprint_of_transform
@@ -26,7 +27,7 @@ _MAX_TABLE_ROWS = 40
 _HEADINGS = ("topic[partition]", "from", "until", "records at most")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplayPlan:
     """What a run will read, frozen. A retry of a task uses the plan of its first try, although ``latest`` has moved on.
 
@@ -71,7 +72,7 @@ class ReplayPlan:
         ids = {name: standard_id(topic_id) for name, topic_id in (target_ids or self.target_ids).items()}
         return KnownTopics(ids, self.target_cluster_id)
 
-    @property
+    @cached_property
     def planned_records(self) -> int:
         """An upper bound: compaction and transaction markers leave gaps that are no loss."""
         return self.ranges.total
@@ -80,7 +81,7 @@ class ReplayPlan:
     def is_empty(self) -> bool:
         return self.planned_records == 0
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Identifies what is read and where it goes, and nothing else: 16 hexadecimal digits."""
         content = {
@@ -211,13 +212,13 @@ class ReplayPlan:
         return "\n".join(lines)
 
     def _rows(self) -> list[tuple[str, ...]]:
+        shown = self.ranges[:_MAX_TABLE_ROWS]
         rows: list[tuple[str, ...]] = [
-            (str(r.topic_partition), f"{r.from_offset:,}", f"{r.until_offset:,}", f"{r.size:,}") for r in self.ranges
+            (str(r.topic_partition), f"{r.from_offset:,}", f"{r.until_offset:,}", f"{r.size:,}") for r in shown
         ]
-        hidden = len(rows) - _MAX_TABLE_ROWS
-        if hidden > 0:
-            rest = sum(r.size for r in self.ranges[_MAX_TABLE_ROWS:])
-            rows = [*rows[:_MAX_TABLE_ROWS], (f"... {hidden:,} more", "", "", f"{rest:,}")]
+        if hidden := len(self.ranges) - len(shown):
+            rest = self.planned_records - sum(r.size for r in shown)
+            rows.append((f"... {hidden:,} more", "", "", f"{rest:,}"))
         count = f"{len(self.ranges):,} range{'s' if len(self.ranges) != 1 else ''}"
         rows.append(("total", "", count, f"{self.planned_records:,}"))
         return rows

@@ -146,13 +146,17 @@ def picture(
     return "\n".join([*lines, legend] if lines else [])
 
 
-def plan_picture(planned: OffsetRanges, lost: OffsetRanges, log: Iterable[OffsetRange]) -> str:
+def plan_picture(planned: OffsetRanges, lost: OffsetRanges, log: Mapping[TopicPartition, tuple[int, int]]) -> str:
     """Where a plan lies in the source, as :func:`picture` shows it: each letter with an offset of the plan says so.
 
     :param lost: what was asked for and is no longer there.
-    :param log: all offsets that the source has, of each partition of the plan.
+    :param log: the start and the end of the source's log, of each partition of the plan.
     """
-    edges = _edges([*planned, *lost, *log])
+    edges = _edges([*planned, *lost])
+    for p, (start, end) in log.items():
+        if start < end:
+            low, high = edges.get(p, (start, end))
+            edges[p] = (min(low, start), max(high, end))
     # What no line shows is not computed: a plan may have ten thousand partitions.
     shown = dict(sorted(edges.items())[:_MAX_LINES])
     whole = OffsetRanges(OffsetRange(*partition, *offsets) for partition, offsets in shown.items())
@@ -182,7 +186,7 @@ def _edges(ranges: Iterable[OffsetRange]) -> dict[tuple[str, int], tuple[int, in
     """The lowest and the highest offset, by topic and partition."""
     edges: dict[tuple[str, int], tuple[int, int]] = {}
     for r in ranges:
-        if not r.is_empty:
+        if r.from_offset < r.until_offset:
             low, high = edges.get((r.topic, r.partition), (r.from_offset, r.until_offset))
             edges[r.topic, r.partition] = (min(low, r.from_offset), max(high, r.until_offset))
     return edges

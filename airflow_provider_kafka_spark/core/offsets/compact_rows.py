@@ -21,6 +21,7 @@ import binascii
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
@@ -47,12 +48,12 @@ def compacted(rows: Sequence[Mapping[str, Any]], least: int = LEAST) -> list[Any
     """
     if not least <= len(rows) <= MOST:
         return list(rows)
-    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in _PLACE))
+    ordered = sorted(rows, key=itemgetter(*_PLACE))
     offsets: dict[str, str] = {}
-    for topic, of_topic in groupby(ordered, key=lambda row: row["topic"]):
+    for topic, of_topic in groupby(ordered, key=itemgetter("topic")):
         if (numbers := _numbers(of_topic)) is None:
             return list(rows)
-        offsets[topic] = base64.b64encode(b"".join(map(_bytes, numbers))).decode()
+        offsets[topic] = base64.b64encode(_bytes(numbers)).decode()
     names = sorted({name for row in ordered for name in row} - {*_PLACE})
     columns = {name: _runs(_coded(name, ordered)) for name in names}
     return {_MARK: VERSION, _OFFSETS: offsets, _COLUMNS: columns}
@@ -119,12 +120,14 @@ def _numbers(of_topic: Iterable[Mapping[str, Any]]) -> list[int] | None:
     return numbers
 
 
-def _bytes(number: int) -> bytes:
+def _bytes(numbers: Iterable[int]) -> bytes:
     found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
+    for number in numbers:
+        rest = number
+        while rest > 0x7F:
+            found.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        found.append(rest)
     return bytes(found)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offsets.compact_rows import LEAST, compacted, rows_in
@@ -44,26 +44,28 @@ def is_topic_name(name: str) -> bool:
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class TopicPartition:
-    """One partition of one topic.
+class _Place(NamedTuple):
+    topic: str
+    partition: int
+
+
+class TopicPartition(_Place):
+    """One partition of one topic. A tuple, which costs little as a key: a plan of many partitions looks up each often.
 
     :raises OffsetRangeError: if the topic is no legal Kafka name, or the partition is no integer >= 0.
     """
 
-    topic: str
-    partition: int
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if _is_partition(self.topic, self.partition):
-            return
-        if not isinstance(self.topic, str) or not is_topic_name(self.topic):
-            raise OffsetRangeError(
-                f"A topic name must be 1 to 249 letters, digits, dots, dashes and underscores, such as 'orders'; "
-                f"got {self.topic!r}."
-                + ("" if isinstance(self.topic, str) else f" That is no text but {type(self.topic).__name__}.")
-            )
-        _check_integer("partition", self.partition, _MAX_PARTITION, where=self.topic)
+    def __new__(cls, topic: str, partition: int) -> TopicPartition:
+        if not _is_partition(topic, partition):
+            _check_partition(topic, partition)
+        return tuple.__new__(cls, (topic, partition))
+
+    @classmethod
+    def of(cls, place: tuple[str, int]) -> TopicPartition:
+        """:param place: of a range or of a broker, which is not checked again."""
+        return tuple.__new__(cls, place)
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]"
@@ -104,7 +106,7 @@ class OffsetRange:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return TopicPartition.of((self.topic, self.partition))
 
     @property
     def size(self) -> int:
@@ -144,6 +146,8 @@ class OffsetRange:
     @classmethod
     def _parse_mapping(cls, mapping: Mapping[Any, Any]) -> OffsetRange:
         expected = {"topic", "partition", "from_offset", "until_offset"}
+        if mapping.keys() == expected:
+            return cls(**mapping)
         mapping = {key: value for key, value in mapping.items() if key not in _RESULT_KEYS}
         if set(mapping) != expected:
             missing, unknown = sorted(expected - set(mapping)), sorted(map(str, set(mapping) - expected))
@@ -201,9 +205,11 @@ class OffsetRanges(tuple[OffsetRange, ...]):
 
     def __new__(cls, ranges: Iterable[OffsetRange] = ()) -> OffsetRanges:
         ordered = sorted(ranges, key=_ORDER)
-        for earlier, later in pairwise(ordered):
-            if earlier == later:
-                raise OffsetRangeError(f"The range {earlier.format()!r} is given twice. Name each range once.")
+        for place, next_place in pairwise(map(_ORDER, ordered)):
+            if place == next_place:
+                raise OffsetRangeError(
+                    f"The range {OffsetRange(*place).format()!r} is given twice. Name each range once."
+                )
         for earlier, later in pairwise(_not_empty(ordered)):
             if later.from_offset < earlier.until_offset and _PARTITION(earlier) == _PARTITION(later):
                 raise OffsetRangeError(
@@ -257,14 +263,14 @@ class OffsetRanges(tuple[OffsetRange, ...]):
 
     @property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition(*partition) for partition, _ in groupby(self, key=_PARTITION))
+        return tuple(TopicPartition.of(partition) for partition, _ in groupby(self, key=_PARTITION))
 
     def by_topic(self) -> dict[str, OffsetRanges]:
         return {topic: self._of(group) for topic, group in groupby(self, key=attrgetter("topic"))}
 
     def by_partition(self) -> Iterator[tuple[TopicPartition, tuple[OffsetRange, ...]]]:
         for partition, group in groupby(self, key=_PARTITION):
-            yield TopicPartition(*partition), tuple(group)
+            yield TopicPartition.of(partition), tuple(group)
 
     def index_of_range_holding(self, piece: OffsetRange) -> int:
         """The index of the range that holds all of ``piece``.
@@ -356,6 +362,15 @@ def _cut_out(ranges: Sequence[OffsetRange], holes: Sequence[OffsetRange]) -> Ite
 def _is_partition(topic: object, number: object) -> bool:
     """Whether they are what nearly all are; otherwise the checks with a message decide."""
     return type(topic) is str and type(number) is int and 0 <= number <= _MAX_PARTITION and is_topic_name(topic)
+
+
+def _check_partition(topic: object, number: object) -> None:
+    if not isinstance(topic, str) or not is_topic_name(topic):
+        raise OffsetRangeError(
+            f"A topic name must be 1 to 249 letters, digits, dots, dashes and underscores, such as 'orders'; "
+            f"got {topic!r}." + ("" if isinstance(topic, str) else f" That is no text but {type(topic).__name__}.")
+        )
+    _check_integer("partition", number, _MAX_PARTITION, where=topic)
 
 
 def _check_integer(name: str, value: object, largest: int, where: str) -> None:

@@ -82,7 +82,7 @@ class Bound:
 
     def requested_for(self, topic_partition: TopicPartition) -> RequestedOffset:
         """:raises BoundError: if there is no default and the partition is not named."""
-        requested = self.by_partition.get(topic_partition, self.default)
+        requested = self.by_partition.get(topic_partition, self.default) if self.by_partition else self.default
         if requested is None:
             raise BoundError(
                 f"Offsets given by partition must name every partition that is read, as Spark asks; {topic_partition} "

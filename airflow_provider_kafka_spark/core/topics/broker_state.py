@@ -97,7 +97,7 @@ class ClusterState:
         """Of all topics that were asked for."""
         for name, topic in self.topics.items():
             for number, state in topic.partitions.items():
-                yield TopicPartition(name, number), state
+                yield TopicPartition.of((name, number)), state
 
     def partition(self, topic_partition: TopicPartition) -> PartitionState:
         """:raises UnknownTopicError: if the cluster has no such partition."""
@@ -213,10 +213,11 @@ class Selection:
         """
         chosen = self.assigned
         if chosen is None:
-            chosen = tuple(
-                TopicPartition(name, number)
+            # Each exists.
+            return tuple(
+                TopicPartition.of((name, number))
                 for name in self.topic_names(cluster.topics)
-                for number in cluster.topic(name).partitions
+                for number in sorted(cluster.topic(name).partitions)
             )
         for topic_partition in chosen:
             cluster.partition(topic_partition)

@@ -31,7 +31,9 @@ class LogEnds:
         """That logs reach the ends of these ranges; a partition is left out if its broker does not say the epoch."""
         offsets: dict[TopicPartition, int] = {}
         for r in ranges:
-            offsets[r.topic_partition] = max(r.until_offset, offsets.get(r.topic_partition, 0))
+            p = r.topic_partition
+            if r.until_offset > offsets.get(p, -1):
+                offsets[p] = r.until_offset
         epochs = {p: epoch for p in offsets if (epoch := cluster.partition(p).leader_epoch) is not None}
         return cls({p: offset for p, offset in offsets.items() if p in epochs}, epochs)
 

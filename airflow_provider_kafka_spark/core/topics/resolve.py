@@ -89,8 +89,8 @@ def resolve_window(
         _raise_if_of_others(bound, name, cluster)
     ranges: list[OffsetRange] = []
     missing: list[MissingRange] = []
-    for partition in partitions:
-        state = cluster.partition(partition)
+    states = {p: cluster.partition(p) for p in partitions}
+    for partition, state in states.items():
         end = _resolve_end(ending.requested_for(partition), partition, state, cluster, rules)
         start, lost = resolve_start(starting.requested_for(partition), partition, state, cluster, rules, end)
         if start > end:
@@ -102,7 +102,7 @@ def resolve_window(
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
     gone = {m.offset_range.topic_partition for m in missing}
     whole = [p for p in partitions if p not in gone]
-    to_latest = {p: cluster.partition(p) for p in partitions if isinstance(ending.requested_for(p), Latest)}
+    to_latest = {p: state for p, state in states.items() if isinstance(ending.requested_for(p), Latest)}
     warnings = (
         *open_transactions(to_latest, rules),
         *_unproven(whole, starting, cluster),

@@ -10,7 +10,7 @@ import json
 import re
 import reprlib
 from collections.abc import Mapping
-from dataclasses import astuple, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -80,6 +80,8 @@ def _encode(value: Any) -> Any:
         return value.to_json()
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, TopicPartition):
+        return value._asdict()
     if is_dataclass(value):
         return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
@@ -98,7 +100,7 @@ def _compact(offsets: Mapping[Any, Any]) -> list[Any] | dict[str, Any]:
     """Thousands of offsets by partition, each as the range in front of it; a list where some are none."""
     if any(type(offset) is not int or offset < 0 for offset in offsets.values()):
         return []
-    places = ((("", at) if type(at) is int else astuple(at), offset) for at, offset in offsets.items())
+    places = ((("", at) if type(at) is int else (at.topic, at.partition), offset) for at, offset in offsets.items())
     return compacted(
         [{"topic": topic, "partition": p, "from_offset": 0, "until_offset": offset} for (topic, p), offset in places]
     )
@@ -110,7 +112,7 @@ def _decode(kind: Any, value: Any, name: str, minimum: int = 0) -> Any:
     if kind is OffsetRanges:
         ranges = value if isinstance(value, dict) else _decode(tuple[str, ...], value, name)
         return _made(name, OffsetRanges.parse, ranges)
-    if is_dataclass(kind):
+    if is_dataclass(kind) or kind is TopicPartition:
         return _decode_object(kind, value, name)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _choice(kind, value, name)
@@ -164,6 +166,8 @@ def _decode_object(kind: Any, value: Any, name: str) -> Any:
 @cache
 def _types_of(kind: Any) -> dict[str, tuple[Any, int]]:
     hints = get_type_hints(kind)
+    if kind is TopicPartition:
+        return {name: (of, 0) for name, of in hints.items()}
     return {f.name: (hints[f.name], f.metadata.get("minimum", 0)) for f in fields(kind)}
 
 

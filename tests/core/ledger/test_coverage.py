@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.ledger.coverage import (
     uncovered,
 )
 from airflow_provider_kafka_spark.core.ledger.entry import Delivery, EntryState, TaskRun
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 WINDOW = OffsetRange("orders", 0, 0, 40)
 
@@ -156,7 +156,7 @@ def test_the_picture_shows_the_smallest_gap() -> None:
 def test_the_picture_of_a_plan_shows_where_it_lies_in_the_topic() -> None:
     planned, missing = (OffsetRanges.parse([text]) for text in ("orders:0:50:70", "orders:0:10:20"))
 
-    assert plan_picture(planned, missing, [OffsetRange("orders", 0, 20, 110)]).splitlines() == [
+    assert plan_picture(planned, missing, {TopicPartition("orders", 0): (20, 110)}).splitlines() == [
         f"orders[0]  10 |{'x' * 6}{'.' * 18}{'>' * 12}{'.' * 24}| 110",
         "> in the plan, x no longer there, . not in the plan",
     ]
@@ -165,7 +165,7 @@ def test_the_picture_of_a_plan_shows_where_it_lies_in_the_topic() -> None:
 def test_the_picture_of_a_plan_shows_the_first_partitions() -> None:
     log = [OffsetRange("orders", p, 0, 10) for p in range(70)]
 
-    lines = plan_picture(OffsetRanges(log), OffsetRanges(), log).splitlines()
+    lines = plan_picture(OffsetRanges(log), OffsetRanges(), {}).splitlines()
 
     assert (lines[0].split()[0], lines[63].split()[0]) == ("orders[0]", "orders[63]")
     assert lines[64:] == ["and 6 more partitions", "> in the plan"]
@@ -174,4 +174,4 @@ def test_the_picture_of_a_plan_shows_the_first_partitions() -> None:
 def test_no_part_of_a_plan_is_too_small_for_its_picture() -> None:
     few = OffsetRanges.parse(["orders:0:500:501"])
 
-    assert ">" in plan_picture(few, OffsetRanges(), [OffsetRange("orders", 0, 0, 1_000_000)]).splitlines()[0]
+    assert ">" in plan_picture(few, OffsetRanges(), {TopicPartition("orders", 0): (0, 1_000_000)}).splitlines()[0]

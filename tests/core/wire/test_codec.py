@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -126,7 +126,7 @@ def test_thousands_of_offsets_are_compact(kind: Any) -> None:
     """Six digits are three bytes, and so are ends and epochs of the same partitions."""
     at = TopicPartition("orders", 0)
     offsets = {
-        replace(at, partition=i) if kind == dict[TopicPartition, int] else i: 100_000 + i * i for i in range(1_000)
+        at._replace(partition=i) if kind == dict[TopicPartition, int] else i: 100_000 + i * i for i in range(1_000)
     }
     found = json.loads(json.dumps(encode(offsets)))
 
