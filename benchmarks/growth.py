@@ -9,6 +9,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -96,8 +97,9 @@ BROKER_CURVES: tuple[tuple[str, str, Sequence[int], float, Callable[[KafkaBroker
 
 def measure_all() -> Section:
     """The rules, what is asked of a broker, and a copy."""
-    with KafkaBroker() as broker, growing_copies.copies_at(broker) as seconds_of_copy:
+    with KafkaBroker() as broker, ExitStack() as stack:
         connect_to(broker.bootstrap_servers)
+        seconds_of_copy = stack.enter_context(growing_copies.copies_at(broker))
         at_broker = [
             Curve(name, of, sizes, growing_requests.seconds_at(broker, prepare), most)
             for name, of, sizes, most, prepare in BROKER_CURVES

@@ -102,9 +102,10 @@ class TaskState:
         if stored is None:
             return None
         value, mac = (stored.get("value"), stored.get("mac")) if isinstance(stored, dict) else (None, None)
-        whole = self._joined(name, value) if is_sealed(mac, [*self._instance, name, value], self._key) else None
-        if whole is not None:
-            return _unpacked(whole)
+        if is_sealed(mac, [*self._instance, name, value], self._key):
+            whole = self._joined(name, value)
+            if whole is not None:
+                return _unpacked(whole)
         log.warning(
             "What is stored as %r was not stored by this task instance: somebody has changed it by Airflow's API, or "
             "%s is another one than before. It counts as lost, and this try asks the target what was delivered.",
