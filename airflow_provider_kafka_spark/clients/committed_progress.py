@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.kafka_client import GROUPS_AT_ONCE, KafkaClient
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.pieces import partition_name, split_name
 from airflow_provider_kafka_spark.core.runs.run_identity import owner_group, progress_group
@@ -35,7 +37,8 @@ def delivered_by_progress(
     :raises BrokerError: if the broker does not answer.
     """
     group = owner_group(instance)
-    committed = _committed(client, group, [TopicPartition(topic, 0) for topic in targets])
+    marks = [TopicPartition(topic, 0) for topic in targets]
+    committed = _committed(client, marks, group, client.group_consumer(group))
     mark = latest(Mark.from_json(text) for _, text in committed.values() if text)
     if mark is None or mark.run_id != run_id or mark.state == MarkState.OPENING.value:
         return OffsetRanges()
@@ -43,12 +46,28 @@ def delivered_by_progress(
         return planned.intersect(finished)
     partitions = {partition_name(partition, topic_ids): partition for partition, _ in planned.by_partition()}
     slots = [TopicPartition(min(targets), number) for number in range(mark.width)]
-    found = []
-    for number in range(mark.groups):
-        progress = _committed(client, progress_group(instance, mark.key, number), slots)
-        for position, text in progress.values():
-            found += list(_copied(text.partition("\n")[0], position, partitions))
+    groups = [progress_group(instance, mark.key, number) for number in range(mark.groups)]
+    found = [
+        copied
+        for committed in _of_groups(client, groups, slots)
+        for position, text in committed.values()
+        for copied in _copied(text.partition("\n")[0], position, partitions)
+    ]
     return planned.intersect(OffsetRanges(found).merge())
+
+
+def _of_groups(
+    client: KafkaClient, groups: Sequence[str], partitions: Collection[TopicPartition]
+) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
+    """As :func:`_committed`, of as many groups at the same time as may be asked at once: a plan of many partitions has
+    many, if its target has few.
+    """
+    with ThreadPoolExecutor(GROUPS_AT_ONCE, thread_name_prefix="kafka-groups") as pool:
+        for i in range(0, len(groups), GROUPS_AT_ONCE):
+            # Their consumers are made one after the other.
+            some = groups[i : i + GROUPS_AT_ONCE]
+            consumers = [client.group_consumer(group) for group in some]
+            yield from pool.map(partial(_committed, client, partitions), some, consumers)
 
 
 def _copied(name: str, position: int, partitions: Mapping[str, TopicPartition]) -> Iterator[OffsetRange]:
@@ -63,12 +82,12 @@ def _copied(name: str, position: int, partitions: Mapping[str, TopicPartition]) 
 
 
 def _committed(
-    client: KafkaClient, group: str, partitions: Collection[TopicPartition]
+    client: KafkaClient, partitions: Collection[TopicPartition], group: str, consumer: confluent_kafka.Consumer
 ) -> dict[TopicPartition, tuple[int, str]]:
     """Offset and metadata of each partition that has them."""
     asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in partitions]
     try:
-        found = client.group_consumer(group).committed(asked, timeout=client.timeout)
+        found = consumer.committed(asked, timeout=client.timeout)
     except KafkaException as error:
         raise client.to_error(error, f"reading the progress of group {group!r}") from error
     except UnicodeDecodeError:
