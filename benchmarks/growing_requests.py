@@ -49,7 +49,7 @@ def timestamps_of_targets(broker: KafkaBroker, count: int) -> Callable[[KafkaHoo
     plan: Any = SimpleNamespace(target=Target(None, topic_map=topic_map), ranges=ranges)
     config = {"retention.ms": "604800000", "cleanup.policy": "delete"}
     target: Any = SimpleNamespace(topic=lambda _: SimpleNamespace(config=config), now_ms=int(time.time() * 1000))
-    parameters: Any = SimpleNamespace(preserve_timestamps=True)
+    parameters: Any = SimpleNamespace(transform=SimpleNamespace(preserve_timestamps=True))
     return lambda hook: Attempt(cast(Any, None), parameters, cast(Any, None), hook, hook).check_timestamps(
         cast(ClusterState, target), plan
     )
