@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES, MAX_RAN
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans, tasks_of
 from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item, shortened
 from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
-from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics, recreated, standard_id
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.topics.resolve import PERMIT_LOSS, MissingRange, ReadRules, ResolvedRanges
@@ -276,6 +276,7 @@ def make_plan(
         "source topics": len(names),
         "target topics": len(routes),
         "Spark tasks": tasks,
+        "consumer groups of progress": _count_groups(tasks, states),
     }
     return ReplayPlan(
         source_cluster_id=source.cluster_id,
@@ -308,6 +309,12 @@ def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
             "Kafka partition; of more Kafka partitions than that, plan some topics at a time."
         )
     return tasks
+
+
+def _count_groups(tasks: int, targets: Mapping[str, TopicState]) -> int:
+    """Each holds the progress of as many tasks as the first target has partitions. 0 if only the job knows that."""
+    width = targets[min(targets)].count if targets else 0
+    return -(-tasks // width) if width else 0
 
 
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -12,6 +12,7 @@ LARGEST_TRIED: Mapping[str, int] = {
     "source topics": 2_000,
     "target topics": 2_000,
     "Spark tasks": 2_000,
+    "consumer groups of progress": 1_000,
 }
 #: Of a piece with a few records, on two cores: 2,000 took 35 s where they shared a few tasks, and 322 s in one each.
 _SECONDS_OF_PIECE, _SECONDS_OF_TASK = 0.018, 0.16

@@ -142,7 +142,14 @@ def test_a_plan_has_no_more_ranges_than_the_ledger_reads(monkeypatch: pytest.Mon
         pytest.param(2_000, [], id="as-large-as-was-tried"),
         pytest.param(
             2_001,
-            ["2,001 Spark tasks (2,000 were tried)", "2,001 transactions", "0:00:36", "0:05:20", "To cut it"],
+            [
+                "2,001 Spark tasks (2,000 were tried)",
+                "1,001 consumer groups of progress (1,000 were tried)",
+                "2,001 transactions",
+                "0:00:36",
+                "0:05:20",
+                "To cut it",
+            ],
             id="larger",
         ),
     ],
