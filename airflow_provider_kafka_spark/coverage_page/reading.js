@@ -2,7 +2,7 @@
 // the same DAGs have not begun.
 
 import { inParallel, readAll, readRights, refusal, request, segmentPath } from "./api.js";
-import { ACTIVE_STATES, ASSET_NAME, Entries, FAILED_STATES, OPERATORS, isOfTask } from "./entries.js";
+import { ACTIVE_STATES, ASSET_NAME, Entries, FAILED_STATES, MAX_RANGES, OPERATORS, isOfTask } from "./entries.js";
 import { compactSize, isCompact } from "./compact.js";
 import { formatCount, formatTime } from "./words.js";
 
@@ -55,8 +55,8 @@ export async function readLedger(filter, on) {
     );
   }
   const found = new Entries();
-  refuseTooMany([...all.map(ofEvent), ...stores.map(ofStore)]);
-  for (const event of all) found.addEvent(event);
+  refuseTooMany([...all.filter(isOfTask).map(ofEvent), ...stores.map(ofStore)]);
+  for (const event of withFewClaims(all, notes)) found.addEvent(event);
   const waiting = [];
   for (const { task, rows } of stores) {
     const hasEntry = found.addTask(task, rows);
@@ -184,18 +184,25 @@ async function readStores(tasks, notes, { progress, signal }) {
   return [...stores.filter((store) => store !== null), ...tasks.filter(isNew).map((task) => ({ task, rows: [] }))];
 }
 
+/** How many ranges of an entry are drawn: one that has too many is not read. */
 function sizeOf(value) {
   const lists = ["offset_ranges", "planned_ranges", "missing_ranges", "empty_ranges"].map((name) => value?.[name]);
   const size = (list) => (Array.isArray(list) ? list.length : isCompact(list) ? compactSize(list) : 0);
-  return lists.reduce((sum, list) => sum + size(list), 0);
+  const sizes = lists.map(size);
+  return sizes.some((each) => each > MAX_RANGES) ? 0 : sizes.reduce((sum, each) => sum + each, 0);
 }
 
-/** What no task has made is not drawn as a copy, and so refuses nothing. */
-function ofEvent(event) {
-  const { extra, source_task_id: task, source_dag_id: dag, source_run_id: run } = event;
-  if (!isOfTask(event)) return { name: "", ranges: 0 };
+function ofEvent({ extra, source_task_id: task, source_dag_id: dag, source_run_id: run }) {
   const more = Array.isArray(extra?.more) ? extra.more : [];
   return { name: nameOf(dag, task, run), ranges: [extra, ...more].reduce((sum, value) => sum + sizeOf(value), 0) };
+}
+
+/** What no task has made counts for nothing, and so refuses nothing: what is too much of it is counted only. */
+function withFewClaims(events, notes) {
+  const claimed = events.filter((event) => !isOfTask(event)).reduce((sum, event) => sum + ofEvent(event).ranges, 0);
+  if (claimed <= MAX_ALL_RANGES) return events;
+  notes.push(`Not drawn: ${formatCount(claimed)} ranges that events not by a task claim, which is too many.`);
+  return events.map((event) => (isOfTask(event) ? event : { ...event, source_task_id: null, extra: {} }));
 }
 
 function ofStore({ task, rows }) {

@@ -289,11 +289,13 @@ def test_too_many_ranges_are_refused_by_name(browser: Chromium) -> None:
         said = _text(_show(browser, api), "#error")
         assert "The copies of this time have 400,000 ranges; the page draws at most 300,000." in said
         assert "hourly_copy.copy, DAG run manual__3 (100,000)" in said
-    with StubApi([*GAP, *events(100_001, 1)]) as api:
+    claimed = [{**each, "source_task_id": None} for each in events(100_000, 4)]
+    with StubApi([*GAP, *events(1_000_000, 1), *claimed]) as api:
         page = _show(browser, api)
-        assert "Not drawn: hourly_copy.copy, DAG run manual__0 has an entry with 100,001 ranges" in _text(
-            page, "#notes"
-        )
+        notes = _text(page, "#notes")
+        assert "Not drawn: hourly_copy.copy, DAG run manual__0 has an entry with 1,000,000 ranges" in notes
+        assert "Not drawn: 400,000 ranges that events not by a task claim, which is too many." in notes
+        assert "Events not by a task: 4" in notes
         assert "covered 200" in _text(page, ".servers")
 
 
