@@ -1,4 +1,4 @@
-"""``python -m airflow_provider_kafka_spark.audit RESULT.json``: what a past copy delivered, missed and doubled.
+"""``python -m airflow_provider_kafka_spark.audit RESULT.json``: what a past copy delivered, missed and duplicated.
 
 The same audit as :class:`~airflow_provider_kafka_spark.operators.audit.AuditReplayOperator`, from a shell.
 ``airflow kafka-spark audit`` is the same command.
@@ -26,8 +26,8 @@ DESCRIPTION = (
     "default on this machine."
 )
 EPILOG = (
-    "Exit code: 0 if nothing is missing, doubled or different (what aged out is reported as unknown), 1 if something "
-    "is, 2 for bad input, 3 if the audit could not be made."
+    "Exit code: 0 if nothing is missing, duplicated or different (what aged out is reported as unknown), 1 if "
+    "something is, 2 for bad input, 3 if the audit could not be made."
 )
 
 

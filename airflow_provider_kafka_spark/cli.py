@@ -15,7 +15,7 @@ def get_cli_commands() -> list[CLICommand]:
         _command("prepare", "Fetch and make what the first tasks of a worker would wait for", prepare),
         _command("explain", "Explain an error by its code or name", explain),
         _command("coverage", "Say which offsets of a topic were copied, and which were not", coverage),
-        _command("audit", "Read back what a past copy delivered, missed and doubled", audit),
+        _command("audit", "Read back what a past copy delivered, missed and duplicated", audit),
         _command("peek", "Print the first records of an offset range", peek),
         _command("example", "Print an example DAG", example),
     ]

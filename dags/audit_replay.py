@@ -1,7 +1,7 @@
 """Replay, audit what arrived, and replay what is missing.
 
 What: replay two ranges of ``orders`` to ``orders_replay``, read the target back, and replay what it does not have. The
-last audit is of both replays, and fails if a record is still missing, doubled or different.
+last audit is of both replays, and fails if a record is still missing, duplicated or different.
 
 Why: somebody asks whether all of it is there, once; or a target has lost records since.
 

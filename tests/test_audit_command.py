@@ -39,7 +39,7 @@ def result_file(kafka: KafkaBroker, topic: TopicFactory, spark: SparkSession, tm
     return file
 
 
-_COUNTS = ["once", "doubled", "missing", "filtered", "unknown", "different"]
+_COUNTS = ["once", "duplicated", "missing", "filtered", "unknown", "different"]
 
 
 @pytest.mark.broker
@@ -57,7 +57,7 @@ def test_what_it_finds(
         lines = capsys.readouterr().out.splitlines()
         assert lines[0].split() == ["topic[partition]", "from", "until", *_COUNTS]
         assert lines[2].split()[1:] == ["0", "5", "5", "0", "0", "0", "0", "0"]
-        assert lines[-1] == "5 once, 0 doubled, 0 missing, 0 filtered, 0 unknown, 0 different: complete."
+        assert lines[-1] == "5 once, 0 duplicated, 0 missing, 0 filtered, 0 unknown, 0 different: complete."
 
         # The target has three of the records only.
         copied = json.loads(result_file.read_text())

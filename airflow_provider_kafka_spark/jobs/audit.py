@@ -179,14 +179,14 @@ def _sum(ranges: OffsetRanges, reports: Sequence[AuditTaskReport]) -> AuditRepor
         ranges=tuple(_counts(r, of) for r, of in zip(ranges, sums, strict=True)),
         missing_ranges=tuple(kept),
         all_missing_ranges=not is_cut,
-        doubled=_names(partitions, [place for report in reports for place in report.doubled]),
+        duplicated=_names(partitions, [place for report in reports for place in report.duplicated]),
         different=_names(partitions, [place for report in reports for place in report.different]),
     )
 
 
 def _counts(r: OffsetRange, of: Sequence[int]) -> AuditCounts:
-    once, doubled, extra, missing, filtered, unknown, different, not_compared = of
-    return AuditCounts(r, once, doubled, missing, filtered, unknown, extra, different, not_compared)
+    once, duplicated, extra, missing, filtered, unknown, different, not_compared = of
+    return AuditCounts(r, once, duplicated, missing, filtered, unknown, extra, different, not_compared)
 
 
 def _names(partitions: Sequence[TopicPartition], places: Sequence[tuple[int, ...]]) -> tuple[str, ...]:

@@ -40,10 +40,11 @@ _MOST_HOLES, _MOST_OF_ALL = 100, 10_000
 
 @contextmanager
 def connected(
-    parameters: CopyParameters, timeout: float, *, waits_for_start: bool = True
+    source_conn_id: str, target_conn_id: str | None, timeout: float, *, waits_for_start: bool = True
 ) -> Iterator[tuple[KafkaHook, KafkaHook]]:
     """The clusters of source and target; the same hook twice if both have one connection.
 
+    :param target_conn_id: the source's if None.
     :param timeout: seconds for each request to a broker.
     :param waits_for_start: as of :class:`~airflow_provider_kafka_spark.hooks.kafka.KafkaHook`.
     """
@@ -51,10 +52,12 @@ def connected(
     def hook(conn_id: str) -> KafkaHook:
         return KafkaHook(conn_id, timeout, waits_for_start=waits_for_start)
 
-    with hook(parameters.source_conn_id) as source:
-        is_same = parameters.target_connection == parameters.source_conn_id
-        with source if is_same else hook(parameters.target_connection) as sink:
-            yield source, sink
+    with hook(source_conn_id) as source:
+        if target_conn_id in (None, source_conn_id):
+            yield source, source
+        else:
+            with hook(str(target_conn_id)) as sink:
+                yield source, sink
 
 
 def login_options(source: KafkaHook, sink: KafkaHook) -> tuple[Mapping[str, str], ...]:

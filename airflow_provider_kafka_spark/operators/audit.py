@@ -1,4 +1,4 @@
-"""The audit of a past copy: what it delivered, missed and doubled, read from the target."""
+"""The audit of a past copy: what it delivered, missed and duplicated, read from the target."""
 
 from __future__ import annotations
 
@@ -18,25 +18,19 @@ from airflow_provider_kafka_spark.core.audits.audit_result import (
     table,
 )
 from airflow_provider_kafka_spark.core.audits.past_copy import PastCopy, parse_results
-from airflow_provider_kafka_spark.core.checks import (
-    EXACTLY_ONCE,
-    check_connection_id,
-    check_seconds,
-    flag,
-    given_flag,
-    mapping_of,
-    text_or_none,
-)
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE, text_or_none
+from airflow_provider_kafka_spark.core.copies.declaration import AUDIT, names, read_in_dag, read_rendered, renderers
 from airflow_provider_kafka_spark.core.errors import AuditFindingError
 from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.spark.options import check_client_classes, check_source_options
+from airflow_provider_kafka_spark.core.spark.options import check_client_classes
 from airflow_provider_kafka_spark.core.spark.tuning import source_defaults
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, JobReport
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
+from airflow_provider_kafka_spark.operators.attempt import connected
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
-from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
+from airflow_provider_kafka_spark.operators.past_result import given_result
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.task_state import TaskState
@@ -44,9 +38,6 @@ from airflow_provider_kafka_spark.toolchain.settings import client_classes_allow
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-_FLAGS = ("read_to_end", "fail_on_finding")
-_SECONDS = ("kafka_timeout", "progress_seconds")
 
 
 class AuditReplayOperator(SparkJobOperator):
@@ -62,7 +53,8 @@ class AuditReplayOperator(SparkJobOperator):
     :param target_conn_id: Kafka connection that it wrote to; the source's when None. (templated)
     :param read_to_end: read the target from where the run began up to its end, so that later copies of the same records
         are seen; otherwise only where the run wrote. (templated)
-    :param fail_on_finding: fail if records are missing, doubled or different; the result is pushed before. (templated)
+    :param fail_on_finding: fail if records are missing, duplicated or different; the result is pushed before.
+        (templated)
     :param source_options: further options of Spark's Kafka source, for source and target. (templated)
     :param use_delegation_token: as for
         :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`. (templated)
@@ -74,18 +66,8 @@ class AuditReplayOperator(SparkJobOperator):
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.spark_job.SparkJobOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        "of",
-        "source_conn_id",
-        "target_conn_id",
-        "source_options",
-        "use_delegation_token",
-        "min_token_lifetime",
-        *_FLAGS,
-        *_SECONDS,
-        *SparkJobOperator.template_fields,
-    )
-    template_fields_renderers = {"of": "json", "source_options": "json"}  # noqa: RUF012 - Airflow's
+    template_fields: Sequence[str] = (*names(AUDIT), *SparkJobOperator.template_fields)
+    template_fields_renderers = renderers(AUDIT)
     ui_color = "#e3ecf5"
 
     def __init__(
@@ -107,13 +89,14 @@ class AuditReplayOperator(SparkJobOperator):
         self.of = of
         self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
-        self.read_to_end = given_flag(read_to_end, "read_to_end")
-        self.fail_on_finding = given_flag(fail_on_finding, "fail_on_finding")
+        self.read_to_end = read_to_end
+        self.fail_on_finding = fail_on_finding
         self.source_options = source_options
         self.use_delegation_token = use_delegation_token
         self.min_token_lifetime = min_token_lifetime
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
+        read_in_dag(AUDIT, self)
         self._tokens = DelegationTokenPolicy()
 
     def on_kill(self) -> None:
@@ -128,13 +111,13 @@ class AuditReplayOperator(SparkJobOperator):
         :raises AirflowFailException: for non-retriable errors; of a finding, after the result was pushed.
         :raises KafkaSparkError: for retriable errors.
         """
-        options = self._checked_options()
-        past = self._past(context)
+        self._read_rendered()
+        past = parse_results(given_result(context["ti"], self.of))
         if past.is_empty:
             self.log.info("The past run has copied no record; Spark is not started.")
             result = result_of_nothing(past)
         else:
-            result = self._audit(context, past, options)
+            result = self._audit(context, past)
         # What audit.output["missing_ranges"] stands for is an XCom of this key.
         context["ti"].xcom_push(key="missing_ranges", value=result["missing_ranges"])
         if self.fail_on_finding:
@@ -145,55 +128,28 @@ class AuditReplayOperator(SparkJobOperator):
                 raise
         return result
 
-    def _checked_options(self) -> dict[str, str]:
-        """Check what templates have rendered.
-
-        :raises KafkaSparkError: if a parameter is malformed.
-        """
+    def _read_rendered(self) -> None:
+        """:raises KafkaSparkError: if a parameter is malformed."""
         self._check_submit_types()
-        for name in _FLAGS:
-            setattr(self, name, flag(getattr(self, name), name))
-        for name in _SECONDS:
-            setattr(self, name, check_seconds(getattr(self, name), name))
-        self.target_conn_id = text_or_none(self.target_conn_id)
-        check_connection_id(self.source_conn_id, "source_conn_id")
-        if self.target_conn_id is not None:
-            check_connection_id(self.target_conn_id, "target_conn_id")
-        self._tokens = DelegationTokenPolicy(
-            self.use_delegation_token, text_or_none(self.min_token_lifetime), self.kafka_timeout
-        )
-        options = check_source_options(mapping_of(self.source_options, "source_options"), stream=False)
+        read_rendered(AUDIT, self)
+        min_lifetime = text_or_none(self.min_token_lifetime)
+        self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
         if not client_classes_allowed():
-            check_client_classes(options, {})
-        return options
+            check_client_classes(self.source_options or {}, {})
 
-    def _past(self, context: Context) -> PastCopy:
-        of: object = self.of
-        if isinstance(of, str) and (named := task_named(of)) is not None:
-            of = newest_result(context["ti"], named)
-        return parse_results(of)
-
-    def _audit(self, context: Context, past: PastCopy, options: Mapping[str, str]) -> dict[str, Any]:
+    def _audit(self, context: Context, past: PastCopy) -> dict[str, Any]:
         spark = self._new_spark_hook(context, EXACTLY_ONCE)
         spark.check()
-        with KafkaHook(self.source_conn_id, self.kafka_timeout, waits_for_start=False) as source:
-            is_same = self.target_conn_id in (None, self.source_conn_id)
-            with (
-                source
-                if is_same
-                else KafkaHook(str(self.target_conn_id), self.kafka_timeout, waits_for_start=False) as sink
-            ):
-                self._tokens.check(spark.cluster, source, sink)
-                plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
-                memory = MemoryPlace(context, self.task_id)
-                with (
-                    self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink) as logins,
-                    memory.watched(),
-                ):
-                    request = audit_request(plan, logins, options, self.progress_seconds)
-                    request = memory.careful(request, options)
-                    report = spark.run(request, lambda event: self._on_event(context, event), logins)
-                result = proved_result(report, plan, source, sink)
+        clusters = connected(self.source_conn_id, self.target_conn_id, self.kafka_timeout, waits_for_start=False)
+        options, memory = self.source_options or {}, MemoryPlace(context, self.task_id)
+        with clusters as (source, sink):
+            self._tokens.check(spark.cluster, source, sink)
+            plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
+            logins_of_job = self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink)
+            with logins_of_job as logins, memory.watched():
+                request = memory.careful(audit_request(plan, logins, options, self.progress_seconds), options)
+                report = spark.run(request, lambda event: self._on_event(context, event), logins)
+            result = proved_result(report, plan, source, sink)
         for warning in first_ten(result["warnings"], "more warnings in the result"):
             self.log.warning("%s", warning)
         self.log.info("Audit: %s.\n%s", summary(result), table(result))

@@ -11,20 +11,18 @@ from airflow.sdk import BaseOperator
 from airflow_provider_kafka_spark.clients.consumer_group import INACTIVE_STATES, ConsumerGroup
 from airflow_provider_kafka_spark.clients.group_translation import translate
 from airflow_provider_kafka_spark.clients.permissions import check_topics
-from airflow_provider_kafka_spark.core.checks import (
-    check_connection_id,
-    check_group_id,
-    check_seconds,
-    flag,
-    given_flag,
-    list_of,
-    mapping_of,
-    text_or_none,
+from airflow_provider_kafka_spark.core.checks import text_or_none
+from airflow_provider_kafka_spark.core.copies.declaration import (
+    GROUP_MOVE,
+    names,
+    read_in_dag,
+    read_rendered,
+    renderers,
 )
 from airflow_provider_kafka_spark.core.errors import GroupOffsetsError, TargetError, TargetRecreatedError
-from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition, is_topic_name
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import SegmentIndex
-from airflow_provider_kafka_spark.core.records.topic_map import check_topic_map, mapped
+from airflow_provider_kafka_spark.core.records.topic_map import mapped
 from airflow_provider_kafka_spark.core.runs.mapped_copies import MappedCopy, copies_in
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
@@ -39,7 +37,8 @@ from airflow_provider_kafka_spark.core.topics.group_move import (
 from airflow_provider_kafka_spark.core.topics.group_offsets import GroupTranslation
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.past_result import newest_result, task_named
+from airflow_provider_kafka_spark.operators.attempt import connected
+from airflow_provider_kafka_spark.operators.past_result import given_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -79,21 +78,8 @@ class TranslateGroupOffsetsOperator(BaseOperator):
     :param kafka_timeout: seconds for each request to a broker. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        "group_id",
-        "target_group_id",
-        "source_conn_id",
-        "target_conn_id",
-        "topics",
-        "target_topic",
-        "topic_map",
-        "of",
-        "fail_on_data_loss",
-        "move_back",
-        "plan_only",
-        "kafka_timeout",
-    )
-    template_fields_renderers = {"topic_map": "json", "of": "json"}  # noqa: RUF012 - Airflow's
+    template_fields: Sequence[str] = names(GROUP_MOVE)
+    template_fields_renderers = renderers(GROUP_MOVE)
     ui_color = "#f5e3d0"
 
     def __init__(
@@ -122,10 +108,11 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         self.target_topic = target_topic
         self.topic_map = topic_map
         self.of = of
-        self.fail_on_data_loss = given_flag(fail_on_data_loss, "fail_on_data_loss")
-        self.move_back = given_flag(move_back, "move_back")
-        self.plan_only = given_flag(plan_only, "plan_only")
+        self.fail_on_data_loss = fail_on_data_loss
+        self.move_back = move_back
+        self.plan_only = plan_only
         self.kafka_timeout = kafka_timeout
+        read_in_dag(GROUP_MOVE, self)
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
@@ -137,55 +124,24 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         """
         self._read_rendered()
         copies = self._copies(context)
-        with KafkaHook(self.source_conn_id, self.kafka_timeout, waits_for_start=False) as source:
-            is_same = self.target_conn_id in (None, self.source_conn_id)
-            with (
-                source
-                if is_same
-                else KafkaHook(str(self.target_conn_id), self.kafka_timeout, waits_for_start=False) as target
-            ):
-                move = self._translated(source, target, copies)
-                move = move.checked(may_lose=self.plan_only or not self.fail_on_data_loss)
-                self._show(move)
-                if not self.plan_only:
-                    self._commit(target, move)
+        clusters = connected(self.source_conn_id, self.target_conn_id, self.kafka_timeout, waits_for_start=False)
+        with clusters as (source, target):
+            move = self._translated(source, target, copies)
+            move = move.checked(may_lose=self.plan_only or not self.fail_on_data_loss)
+            self._show(move)
+            if not self.plan_only:
+                self._commit(target, move)
         return move.result(plan_only=self.plan_only)
 
     def _read_rendered(self) -> None:
         """:raises InvalidInputError: if a parameter is malformed."""
-        check_connection_id(self.source_conn_id, "source_conn_id")
-        self.target_conn_id = text_or_none(self.target_conn_id)
-        if self.target_conn_id is not None:
-            check_connection_id(self.target_conn_id, "target_conn_id")
-        self.group_id = check_group_id(self.group_id, "group_id")
-        self.target_group_id = text_or_none(self.target_group_id)
-        if self.target_group_id is not None:
-            self.target_group_id = check_group_id(self.target_group_id, "target_group_id")
-        self.topics = list_of(self.topics, "topics")
-        if self.topics is not None:
-            self.topics = sorted(Selection(self.topics).topics or ())
-        self.target_topic = text_or_none(self.target_topic)
-        self.topic_map = mapping_of(self.topic_map, "topic_map")
+        read_rendered(GROUP_MOVE, self)
         if self.target_topic is not None and self.topic_map is not None:
             raise TargetError("Give at most one of target_topic='orders_v2' and topic_map={'orders': 'orders_v2'}.")
-        if self.topic_map is not None:
-            self.topic_map = check_topic_map(self.topic_map)
-        if self.target_topic is not None and (
-            not isinstance(self.target_topic, str) or not is_topic_name(self.target_topic)
-        ):
-            raise TargetError(
-                f"target_topic must be the name of a topic, such as 'orders_v2'; got {self.target_topic!r}."
-            )
-        self.fail_on_data_loss = flag(self.fail_on_data_loss, "fail_on_data_loss")
-        self.move_back = flag(self.move_back, "move_back")
-        self.plan_only = flag(self.plan_only, "plan_only")
-        self.kafka_timeout = check_seconds(self.kafka_timeout, "kafka_timeout")
 
     def _copies(self, context: Context) -> tuple[MappedCopy, ...]:
         """:raises InvalidInputError: if the given results have none."""
-        of: object = text_or_none(self.of) if isinstance(self.of, str) else self.of
-        if isinstance(of, str) and (named := task_named(of)) is not None:
-            of = newest_result(context["ti"], named)
+        of = given_result(context["ti"], text_or_none(self.of))
         return () if of is None else copies_in(of, "of")
 
     def _translated(self, source: KafkaHook, target: KafkaHook, copies: Iterable[MappedCopy]) -> GroupMove:

@@ -172,7 +172,8 @@ class JobBundle:
             )
         found = JobReport.from_json(verified(report, self._report_key))
         planned = self.planned
-        with connected(planned.parameters, self.kafka_timeout) as (source, sink):
+        ids = planned.parameters.source_conn_id, planned.parameters.target_conn_id
+        with connected(*ids, self.kafka_timeout) as (source, sink):
             failure = found.error(login_options(source, sink))
             if failure is not None:
                 raise failure

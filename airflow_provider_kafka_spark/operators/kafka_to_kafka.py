@@ -29,6 +29,7 @@ from airflow_provider_kafka_spark.core.copies.declaration import (
     names,
     read,
     read_in_dag,
+    read_rendered,
     renderers,
 )
 from airflow_provider_kafka_spark.core.copies.parameter_checks import check_names, check_parameters
@@ -298,8 +299,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
 
         :raises InvalidInputError: if one is malformed.
         """
-        for name, value in read(self._declared, self, Decides.HOW, Decides.TRY).items():
-            setattr(self, name, value)
+        read_rendered(self._declared, self, Decides.HOW, Decides.TRY)
 
     def _parsed(self) -> CopyParameters:
         """The parameters of this try, checked."""
@@ -349,7 +349,8 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
         """Connect to both clusters, for all steps of this try."""
         # A job of an earlier try outlives a restart of the brokers, and so does the look for it.
-        with connected(parameters, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
+        ids = parameters.source_conn_id, parameters.target_conn_id
+        with connected(*ids, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
             yield Attempt(context, parameters, spark, source, sink, self._how(), self._own(), self.log)
 

@@ -26,6 +26,16 @@ def task_named(text: str) -> str | None:
     return name if _NAME.fullmatch(name) else None
 
 
+def given_result(ti: Any, of: Any) -> Any:
+    """What was given, or the newest result of the task that it names.
+
+    :param ti: the running task instance.
+    :raises AuditInputError: if it has none.
+    """
+    name = task_named(of) if isinstance(of, str) else None
+    return of if name is None else newest_result(ti, name)
+
+
 def newest_result(ti: Any, name: str) -> Any:
     """The XCom ``return_value`` of the newest run of a task that has one.
 

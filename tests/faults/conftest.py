@@ -1,4 +1,4 @@
-"""The drivers of these tests, and the table of the faults that were tried: what was lost, doubled, what healed it."""
+"""The drivers of these tests, and the table of the faults that were tried: what was lost, duplicated and healed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
 from tests.faults.cases import Fault
 from tests.faults.drivers import Driver, Start
 
-_COLUMNS = ("fault", "times", "failed", "lost", "doubled", "healed by", "kinds", "layouts", "deliveries", "masters")
+_COLUMNS = ("fault", "times", "failed", "lost", "duplicated", "healed by", "kinds", "layouts", "deliveries", "masters")
 _FAULTS = [fault.value for fault in Fault]
 
 #: What one draw has told.
@@ -62,7 +62,7 @@ def _rows(draws: Sequence[Draw]) -> Iterator[Sequence[str]]:
     ordered = sorted(draws, key=lambda draw: _FAULTS.index(draw["fault"]))
     for fault, group in groupby(ordered, key=lambda draw: draw["fault"]):
         of_fault = list(group)
-        sums = [_sum(of_fault, name) for name in ("failed", "lost", "doubled")]
+        sums = [_sum(of_fault, name) for name in ("failed", "lost", "duplicated")]
         values = [_values(of_fault, name) for name in ("healed by", "kind", "layout", "delivery", "master")]
         yield [fault, str(len(of_fault)), *sums, *values]
 

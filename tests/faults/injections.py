@@ -206,10 +206,10 @@ def age_out_source(scene: Scene) -> None:
     reports = first.wait(), scene.start().wait()
     for report in reports:
         assert_failed(report, DataLossError)
-    _, doubled, _ = scene.copy.compare(scene.times)
-    scene.copy.tell("doubled", doubled.total())
+    _, duplicated, _ = scene.copy.compare(scene.times)
+    scene.copy.tell("duplicated", duplicated.total())
     scene.copy.tell("healed by", "nothing: each try fails with DataLossError")
-    assert not doubled, doubled.most_common(3)
+    assert not duplicated, duplicated.most_common(3)
 
 
 INJECTIONS: Mapping[Fault, Callable[[Scene], None]] = {

@@ -44,11 +44,11 @@ class Copy:
         :param request: of the last try.
         :param times: how often it may be there.
         """
-        lost, doubled, arrived = self.compare(times)
+        lost, duplicated, arrived = self.compare(times)
         self.tell("lost", lost.total())
-        self.tell("doubled", doubled.total())
+        self.tell("duplicated", duplicated.total())
         assert not lost, lost.most_common(3)
-        assert not doubled, doubled.most_common(3)
+        assert not duplicated, duplicated.most_common(3)
         assert report.duplicates == 0
         if self.in_order and times == 1:
             self._check_order(arrived)

@@ -34,7 +34,7 @@ def test_a_fault_drawn_by_the_seed(
     start: Start,
     tmp_path: Path,
 ) -> None:
-    """A try that ends well has lost no record and doubled none; every other one names its failure. At least once by
+    """A try that ends well has lost no record and duplicated none; every other one names its failure. At least once by
     batches, each try may have written a record.
     """
     case = draw(SEED, number)

@@ -1,4 +1,4 @@
-"""Processes that are killed while a copy runs: nothing is lost or doubled. In short an executor, in both deliveries;
+"""Processes that are killed while a copy runs: nothing is lost or duplicated. In short an executor, in both deliveries;
 in full also the driver with its open transactions, other Sparks, and batches that are passed on.
 """
 

@@ -121,9 +121,9 @@ def test_an_audit_on_two_executors(
     assert report.failure is None
     assert report.audit is not None
     (counts,) = report.audit.ranges
-    assert (counts.once, counts.doubled, counts.extra) == (10_000 - 1_000 - 1_800 - 20, 20, 20)
+    assert (counts.once, counts.duplicated, counts.extra) == (10_000 - 1_000 - 1_800 - 20, 20, 20)
     assert (counts.missing, counts.filtered, counts.different) == (1_800, 1_000, 1)
     assert sum(r.size for r in report.audit.missing_ranges) == 1_800
     assert len(report.audit.missing_ranges) == 200
     assert report.audit.different == (f"{source}[0]@13",)
-    assert len(report.audit.doubled) == 20
+    assert len(report.audit.duplicated) == 20

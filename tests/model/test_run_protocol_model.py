@@ -1,4 +1,4 @@
-"""No interleaving of a run's tries, drivers, Spark tasks and faults makes a task green that lost or doubled a record.
+"""No interleaving of tries, drivers, Spark tasks and faults makes a task green that lost or duplicated a record.
 
 The model calls the functions of ``core/runs/run_protocol.py`` for each decision. Excluded are
 

@@ -30,7 +30,7 @@ from tests.operators.copy_task import audit as audited
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-COUNTS = ("once", "doubled", "missing", "filtered", "unknown", "different")
+COUNTS = ("once", "duplicated", "missing", "filtered", "unknown", "different")
 
 
 class World(CopyTask):
@@ -104,7 +104,7 @@ def test_a_good_copy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         for partition in (0, 1)
     ]  # fmt: skip
     assert (result["missing_ranges"], result["all_missing_ranges"], result["compared"]) == ([], True, True)
-    assert (result["doubled_records"], result["different_records"], result["extra_copies"]) == ([], [], 0)
+    assert (result["duplicated_records"], result["different_records"], result["extra_copies"]) == ([], [], 0)
     assert [(r["partition"], r["from_offset"]) for r in result["target_ranges"]] == [(0, 3), (1, 0)]
     assert result["warnings"] == []
     assert world.spark.jobs == ["batch", "audit"]
@@ -138,9 +138,9 @@ def test_a_second_copy_by_hand(world: World) -> None:
     world.kafka.produce(world.target, [again[0]._replace(offset=None)])
     result = world.audit(copied)
 
-    assert counts(result) == {"once": 8, "doubled": 2}
+    assert counts(result) == {"once": 8, "duplicated": 2}
     assert (result["state"], result["extra_copies"]) == ("findings", 3)
-    assert result["doubled_records"] == [f"{world.source}[0]@0", f"{world.source}[1]@1"]
+    assert result["duplicated_records"] == [f"{world.source}[0]@0", f"{world.source}[1]@1"]
     assert result["different"] == 0
 
 
@@ -169,7 +169,7 @@ def test_findings_of_a_copy_with_segments(world: World) -> None:
     assert counts(good) == {"once": 10}
     assert any("later copies of the same records are not seen" in warning for warning in good["warnings"])
     # Source offset 1 is at 1 as well as at 2, where 2 is; 2 is at 3, where 3 is; 3 and 4 are nowhere.
-    assert counts(result) == {"once": 7, "doubled": 1, "missing": 2, "different": 2}
+    assert counts(result) == {"once": 7, "duplicated": 1, "missing": 2, "different": 2}
     assert [(r["from_offset"], r["until_offset"]) for r in result["missing_ranges"]] == [(source + 3, source + 5)]
     lost = {**copied, "segments": of_second}
     repaired = world.replay(world.audit(lost)["missing_ranges"])
@@ -180,11 +180,12 @@ def test_a_finding_fails_the_task_after_its_result_was_pushed(world: World) -> N
     copied = world.rewrite(lambda r: [] if r.value == b"0" else [r, r] if r.value == b"1" else [r])
     ti = TaskInstance()
     with pytest.raises(
-        AirflowFailException, match=f"{AuditFindingError.__name__}.* 8 once, 1 doubled, 1 missing.*{world.source}.1.@0"
+        AirflowFailException,
+        match=f"{AuditFindingError.__name__}.* 8 once, 1 duplicated, 1 missing.*{world.source}.1.@0",
     ):
         execute(AuditReplayOperator(task_id="audit", of=copied), ti=ti)
 
-    assert counts(ti.pushed["return_value"]) == {"once": 8, "doubled": 1, "missing": 1}
+    assert counts(ti.pushed["return_value"]) == {"once": 8, "duplicated": 1, "missing": 1}
     assert ti.pushed["missing_ranges"] == ti.pushed["return_value"]["missing_ranges"]
 
 
@@ -220,10 +221,10 @@ def test_more_findings_than_a_result_holds(world: World, monkeypatch: pytest.Mon
     copied = world.rewrite(lambda r: [r, r._replace(value=b"x")] if int(r.value or b"") % 4 > 1 else [])
     result = world.audit(copied)
 
-    assert counts(result) == {"doubled": 4, "missing": 6, "different": 4}
+    assert counts(result) == {"duplicated": 4, "missing": 6, "different": 4}
     assert [(r["partition"], r["from_offset"]) for r in result["missing_ranges"]] == [(0, 0), (0, 2)]
     assert not result["all_missing_ranges"]
-    assert result["doubled_records"] == result["different_records"] == [f"{world.source}[0]@1"]
+    assert result["duplicated_records"] == result["different_records"] == [f"{world.source}[0]@1"]
     assert any("the first 2 ranges" in warning for warning in result["warnings"])
 
 

@@ -306,7 +306,7 @@ def test_what_was_compacted_since_is_neither_missing_nor_invented(
 
     # Headers and segments tell of records that their source has no more.
     assert (audited["once"], audited["unknown"]) == ((10, 0) if side == "source" else (3, 7))
-    assert audited["doubled"] == audited["missing"] == audited["different"] == 0
+    assert audited["duplicated"] == audited["missing"] == audited["different"] == 0
     left = [b"7", b"8", b"9"] if side == "source" else [b"%d" % i for i in range(10)]
     for result in (by_plan, replayed):
         assert (result["records_written"], result["gaps"]) == (len(left), 10 - len(left))

@@ -274,7 +274,7 @@ def test_what_an_api_user_has_stored_moves_no_record(
 
 @pytest.mark.parametrize("kept", [pytest.param("begun", marks=pytest.mark.long), "delivered"])
 def test_an_older_state_of_the_task_is_no_memory(task: Task, kept: str) -> None:
-    """It has a right MAC. The mark at the brokers is of a later submission, so it is forgotten, and nothing doubled."""
+    """Its MAC is right. The mark at the brokers is of a later submission, so it is forgotten: nothing is duplicated."""
     task.die_at("_plan", act=task.run)
     if kept == "delivered":
         task.succeed()

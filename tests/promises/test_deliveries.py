@@ -56,7 +56,7 @@ def test_a_copy_and_its_retry(
     assert any("is written again" in warning for warning in result["warnings"]) is not continues
     if provenance is not None:
         found_by_audit = audit(of=result)
-        assert (found_by_audit["once"], found_by_audit["doubled"]) == (120, 0)
+        assert (found_by_audit["once"], found_by_audit["duplicated"]) == (120, 0)
         assert found_by_audit["state"] == ("complete" if continues else "unknown")
     has_header = {any(name == PROVENANCE_HEADER for name, _ in record.headers) for record in kafka.consume(target)}
     assert has_header == {provenance == "headers"}

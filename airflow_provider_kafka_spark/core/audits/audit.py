@@ -228,7 +228,7 @@ def check_report(report: JobReport, plan: AuditPlan) -> AuditReport:
     if sorted(c.offset_range for c in found.ranges) != sorted(plan.past.ranges):
         faults.append("the ranges are not those of the past copy")
     for counts in found.ranges:
-        here = counts.once + counts.doubled + counts.missing + counts.filtered + counts.unknown
+        here = counts.once + counts.duplicated + counts.missing + counts.filtered + counts.unknown
         if here > counts.offset_range.size:
             faults.append(f"{counts.offset_range}: {here:,} records of at most {counts.offset_range.size:,}")
         if counts.filtered and not plan.past.evidence.transform.drops_records:

@@ -13,14 +13,14 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.wire.protocol import AuditCounts, AuditReport, JobReport
 
-_COUNTS = ("once", "doubled", "missing", "filtered", "unknown", "different")
+_COUNTS = ("once", "duplicated", "missing", "filtered", "unknown", "different")
 _MAX_ROWS = 40
 COMPLETE, FINDINGS, UNKNOWN = "complete", "findings", "unknown"
 
 #: What to do, by what was found.
 _ADVICE = {
     "missing": "Replay missing_ranges of the result.",
-    "doubled": "No replay takes a copy away: look for what has written the doubled records a second time.",
+    "duplicated": "No replay takes a copy away: look for what has written the duplicated records a second time.",
     "different": "Look for what has changed the records that differ.",
 }
 
@@ -34,7 +34,7 @@ def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> d
     totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
     is_unknown = totals["unknown"] or past.unmapped or past.evidence.may_have_duplicates
     state = UNKNOWN if is_unknown else COMPLETE
-    if totals["missing"] or totals["doubled"] or totals["different"]:
+    if totals["missing"] or totals["duplicated"] or totals["different"]:
         state = FINDINGS
     warnings = [*plan.warnings, *report.warnings]
     if not found.all_missing_ranges:
@@ -53,7 +53,7 @@ def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> d
         "not_compared": sum(c.not_compared for c in found.ranges),
         "missing_ranges": source.dicts(found.missing_ranges),
         "all_missing_ranges": found.all_missing_ranges,
-        "doubled_records": list(found.doubled),
+        "duplicated_records": list(found.duplicated),
         "different_records": list(found.different),
         "target_ranges": target.dicts(plan.target),
         "application_id": report.application_id,
@@ -78,13 +78,13 @@ def _row(counts: AuditCounts, past: PastCopy) -> dict[str, Any]:
     """One range of the result. Of what the run had read and nobody has any more, its own counts say how much was left
     out; the rest is unknown.
     """
-    here = counts.once + counts.doubled + counts.missing + counts.filtered + counts.unknown
+    here = counts.once + counts.duplicated + counts.missing + counts.filtered + counts.unknown
     gone = max(0, past.records.get(counts.offset_range, here) - here)
     filtered = max(0, min(gone, past.filtered.get(counts.offset_range, 0) - counts.filtered))
     return {
         **counts.offset_range.to_dict(),
         "once": counts.once,
-        "doubled": counts.doubled,
+        "duplicated": counts.duplicated,
         "missing": counts.missing,
         "filtered": counts.filtered + filtered,
         "unknown": counts.unknown + gone - filtered,
@@ -93,10 +93,10 @@ def _row(counts: AuditCounts, past: PastCopy) -> dict[str, Any]:
 
 
 def raise_if_findings(result: Mapping[str, Any]) -> None:
-    """:raises AuditFindingError: if records are missing, doubled or different."""
+    """:raises AuditFindingError: if records are missing, duplicated or different."""
     if result["state"] != FINDINGS:
         return
-    samples = {"doubled": result["doubled_records"], "different": result["different_records"]}
+    samples = {"duplicated": result["duplicated_records"], "different": result["different_records"]}
     named = "; ".join(f"{name}: {', '.join(records[:5])}" for name, records in samples.items() if records)
     advice = [text for name, text in _ADVICE.items() if result[name]]
     raise AuditFindingError(
@@ -130,7 +130,7 @@ def table(result: Mapping[str, Any]) -> str:
     lines = [_line(headings, widths), _line(tuple("-" * width for width in widths), widths)]
     lines += [_line(row, widths) for row in rows]
     lines += [f"Missing: {OffsetRange.parse(r)}." for r in result["missing_ranges"][:_MAX_ROWS]]
-    lines += [f"Doubled: {record}." for record in result["doubled_records"]]
+    lines += [f"Duplicated: {record}." for record in result["duplicated_records"]]
     lines += [f"Different: {record}." for record in result["different_records"]]
     lines += [f"Warning: {warning}" for warning in result["warnings"]]
     if not result["compared"]:

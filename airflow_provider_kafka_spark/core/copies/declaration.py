@@ -1,4 +1,4 @@
-"""The parameters of the copying operators: each is declared here once, with its kind and with what it decides. No I/O.
+"""The parameters of the operators: each is declared here once, with its kind and with what it decides. No I/O.
 
 From the declarations come an operator's template fields and how Airflow renders them, how a value of a DAG or of a form
 is read, what a retry takes from its first try, and what an approved plan fixes. Defaults are those of the signatures.
@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from airflow_provider_kafka_spark.core.checks import (
+    check_connection_id,
     check_delivery_mode,
     check_group_id,
     check_on_empty,
@@ -28,12 +29,14 @@ from airflow_provider_kafka_spark.core.checks import (
     text_or_none,
 )
 from airflow_provider_kafka_spark.core.copies.copy_parameters import parse_pause
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, TargetError
+from airflow_provider_kafka_spark.core.offsets.offset_range import is_topic_name
 from airflow_provider_kafka_spark.core.records.record_filter import check_headers, check_keys
 from airflow_provider_kafka_spark.core.records.schema_ids import check_schema_id_map
 from airflow_provider_kafka_spark.core.records.topic_map import check_topic_map
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.spark.options import check_sink_options, check_source_options
+from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.new_topics import check_on_refused_config
 
 
@@ -121,6 +124,18 @@ def _expressions(value: Any, name: str) -> dict[str, str]:
     return dict(sorted(columns.items()))
 
 
+def _connection(value: Any, name: str) -> str:
+    check_connection_id(value, name)
+    return str(value)
+
+
+def _topic(value: Any, name: str) -> str | None:
+    value = text_or_none(value)
+    if value is not None and (not isinstance(value, str) or not is_topic_name(value)):
+        raise TargetError(f"{name} must be the name of a topic, such as 'orders_v2'; got {value!r}.")
+    return value
+
+
 def _pause(value: Any, _: str) -> dict[str, Any] | None:
     pause = parse_pause(value, max_pause=1)
     return None if pause is None else {"group_id": pause.group_id, "max_lag": pause.max_lag}
@@ -142,6 +157,13 @@ JSON = Kind(lambda value, _: value, "json")
 TEXT = Kind(_text)
 OPTIONAL_TEXT = Kind(_optional_text)
 SQL = Kind(_optional_text, "sql")
+CONNECTION = Kind(_connection)
+OPTIONAL_CONNECTION = Kind(lambda value, name: None if text_or_none(value) is None else _connection(value, name))
+TOPIC = Kind(_topic)
+TOPICS = Kind(
+    lambda value, name: None if (read := list_of(value, name)) is None else sorted(Selection(read).topics or ())
+)
+GROUP = Kind(check_group_id)
 OPTIONAL_GROUP = Kind(lambda value, name: None if text_or_none(value) is None else check_group_id(value, name))
 COLUMNS = Kind(_expressions, "json")
 FLAG = Kind(flag, is_early=True)
@@ -155,6 +177,9 @@ SOURCE_OPTIONS = Kind(lambda value, name: check_source_options(mapping_of(value,
 STREAM_OPTIONS = Kind(lambda value, name: check_source_options(mapping_of(value, name), stream=True), "json")
 SINK_OPTIONS = Kind(lambda value, name: check_sink_options(mapping_of(value, name)), "json")
 TOPIC_MAP = Kind(lambda value, name: check_topic_map(read) if (read := mapping_of(value, name)) else {}, "json")
+OPTIONAL_TOPIC_MAP = Kind(
+    lambda value, name: None if (read := mapping_of(value, name)) is None else check_topic_map(read), "json"
+)
 KEYS = Kind(lambda value, name: check_keys(list_of(value, name)), "json")
 HEADERS = Kind(lambda value, name: check_headers(mapping_of(value, name)), "json")
 SCHEMA_IDS = Kind(lambda value, name: check_schema_id_map(mapping_of(value, name)), "json")
@@ -234,6 +259,34 @@ STREAM = (
     Declared("reset_checkpoint_to", PLAIN, Decides.RECORDS),
     Declared("source_options", STREAM_OPTIONS, Decides.COPY),
 )
+#: Of an audit.
+AUDIT = (
+    Declared("of", JSON, Decides.RECORDS),
+    Declared("source_conn_id", CONNECTION, Decides.RECORDS),
+    Declared("target_conn_id", OPTIONAL_CONNECTION, Decides.RECORDS),
+    Declared("read_to_end", FLAG, Decides.RECORDS),
+    Declared("source_options", SOURCE_OPTIONS, Decides.HOW),
+    Declared("fail_on_finding", FLAG, Decides.TRY),
+    Declared("use_delegation_token", PLAIN, Decides.TRY),
+    Declared("min_token_lifetime", PLAIN, Decides.TRY),
+    Declared("kafka_timeout", SECONDS, Decides.TRY),
+    Declared("progress_seconds", SECONDS, Decides.TRY),
+)
+#: Of the move of a consumer group.
+GROUP_MOVE = (
+    Declared("group_id", GROUP, Decides.RECORDS),
+    Declared("target_group_id", OPTIONAL_GROUP, Decides.RECORDS),
+    Declared("source_conn_id", CONNECTION, Decides.RECORDS),
+    Declared("target_conn_id", OPTIONAL_CONNECTION, Decides.RECORDS),
+    Declared("topics", TOPICS, Decides.RECORDS),
+    Declared("target_topic", TOPIC, Decides.RECORDS),
+    Declared("topic_map", OPTIONAL_TOPIC_MAP, Decides.RECORDS),
+    Declared("of", JSON, Decides.RECORDS),
+    Declared("fail_on_data_loss", FLAG, Decides.TRY),
+    Declared("move_back", FLAG, Decides.TRY),
+    Declared("plan_only", FLAG, Decides.TRY),
+    Declared("kafka_timeout", SECONDS, Decides.TRY),
+)
 
 
 def names(declared: Iterable[Declared], *decides: Decides) -> tuple[str, ...]:
@@ -247,11 +300,20 @@ def renderers(declared: Iterable[Declared]) -> dict[str, str]:
 
 
 def read(declared: Iterable[Declared], owner: object, *decides: Decides) -> dict[str, Any]:
-    """The values of an operator's attributes, read.
+    """The values of an operator's attributes that decide one of these, read.
 
     :raises KafkaSparkError: if one is malformed.
     """
     return {p.name: p.read(getattr(owner, p.name)) for p in declared if p.decides in decides}
+
+
+def read_rendered(declared: Iterable[Declared], owner: object, *decides: Decides) -> None:
+    """Read those of an operator's attributes, as a template has rendered them; all, if none is given.
+
+    :raises KafkaSparkError: if one is malformed.
+    """
+    for name, value in read(declared, owner, *(decides or Decides)).items():
+        setattr(owner, name, value)
 
 
 def read_in_dag(declared: Iterable[Declared], owner: object) -> None:

@@ -78,7 +78,7 @@ class DeliveryError(JobError):
 
 
 class AuditFindingError(JobError):
-    """An audit found records of a past copy missing, doubled or different in the target.
+    """An audit found records of a past copy missing, duplicated or different in the target.
 
     Replay ``missing_ranges`` of the result if records are missing. Pass ``fail_on_finding=False`` to have findings
     reported only.

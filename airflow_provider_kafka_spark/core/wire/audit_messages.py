@@ -51,16 +51,16 @@ class AuditSettings:
 class AuditTaskReport:
     """What one Spark task has put together.
 
-    :param ranges: for each range its index, and the counts of ``AuditCounts`` in the order once, doubled, extra,
+    :param ranges: for each range its index, and the counts of ``AuditCounts`` in the order once, duplicated, extra,
         missing, filtered, unknown, different, not compared.
     :param missing: ranges of missing records: index of the partition, start and end; the first ones.
-    :param doubled: the first doubled records: index of the partition, and offset.
+    :param duplicated: the first duplicated records: index of the partition, and offset.
     :param different: the same, of those that differ.
     """
 
     ranges: tuple[tuple[int, ...], ...]
     missing: tuple[tuple[int, ...], ...]
-    doubled: tuple[tuple[int, ...], ...]
+    duplicated: tuple[tuple[int, ...], ...]
     different: tuple[tuple[int, ...], ...]
 
     @classmethod

@@ -63,7 +63,7 @@ public final class AuditMerger implements FlatMapFunction {
         private final AuditRanges ranges;
         private final boolean compares;
         private final Places missing;
-        private final Samples doubled;
+        private final Samples duplicated;
         private final Samples different;
         private final TreeMap<Integer, long[]> counts = new TreeMap<Integer, long[]>();
         private final byte[] kinds = new byte[AuditRanges.CHUNK];
@@ -75,7 +75,7 @@ public final class AuditMerger implements FlatMapFunction {
             this.ranges = ranges;
             this.compares = compares;
             missing = new Places(maxRanges);
-            doubled = new Samples(maxSamples);
+            duplicated = new Samples(maxSamples);
             different = new Samples(maxSamples);
         }
 
@@ -154,7 +154,7 @@ public final class AuditMerger implements FlatMapFunction {
             of[count == 1 ? ONCE : DOUBLED]++;
             of[EXTRA] += count - 1;
             if (count > 1) {
-                doubled.add(partition, offset);
+                duplicated.add(partition, offset);
             }
             if (compares && kinds[place] == NONE) {
                 of[NOT_COMPARED]++;
@@ -186,7 +186,7 @@ public final class AuditMerger implements FlatMapFunction {
                 }
             }
             missing.write(report.putArray("missing"));
-            doubled.write(report.putArray("doubled"));
+            duplicated.write(report.putArray("duplicated"));
             different.write(report.putArray("different"));
             return report.toString();
         }

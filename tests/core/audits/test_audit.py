@@ -203,20 +203,20 @@ def test_what_may_be_in_the_target_twice_is_not_called_complete() -> None:
     past = replace(_PAST, evidence=replace(_PAST.evidence, may_have_duplicates=True), has_headers=False)
     result = result_of_audit(report(GOOD), GOOD, plan(past))
 
-    assert (result["state"], result["once"], result["doubled"]) == ("unknown", 15, 0)
+    assert (result["state"], result["once"], result["duplicated"]) == ("unknown", 15, 0)
     assert any("may be in the target more than once" in warning for warning in result["warnings"])
 
 
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [("missing", "Replay missing_ranges"), ("doubled", "No replay takes a copy away"), ("different", "has changed")],
+    [("missing", "Replay missing_ranges"), ("duplicated", "No replay takes a copy away"), ("different", "has changed")],
 )
 def test_findings(name: str, advice: str) -> None:
     """The advice is for what was found."""
-    found = AuditReport((AuditCounts(_SOURCE[0], **{name: 1}), AuditCounts(_SOURCE[1])), doubled=("orders[0]@11",))
+    found = AuditReport((AuditCounts(_SOURCE[0], **{name: 1}), AuditCounts(_SOURCE[1])), duplicated=("orders[0]@11",))
     result = result_of_audit(report(found), found, plan())
 
-    with pytest.raises(AuditFindingError, match=rf"1 {name}.*doubled: orders\[0\]@11\. [^.]*{advice}"):
+    with pytest.raises(AuditFindingError, match=rf"1 {name}.*duplicated: orders\[0\]@11\. [^.]*{advice}"):
         raise_if_findings(result)
     assert result["state"] == "findings"
 

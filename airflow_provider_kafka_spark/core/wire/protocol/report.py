@@ -58,7 +58,7 @@ class AuditCounts:
     """What an audit found of one range. Each source record counts in one of the first five.
 
     :param once: records that the target has once.
-    :param doubled: records that the target has more than once.
+    :param duplicated: records that the target has more than once.
     :param missing: selected records of the source that the target does not have.
     :param filtered: records of the source that are not selected, and that the target does not have.
     :param unknown: selected records of the source that the target does not have, and may have had.
@@ -69,7 +69,7 @@ class AuditCounts:
 
     offset_range: OffsetRange
     once: int = 0
-    doubled: int = 0
+    duplicated: int = 0
     missing: int = 0
     filtered: int = 0
     unknown: int = 0
@@ -85,14 +85,14 @@ class AuditReport:
     :param ranges: one for each range of the request.
     :param missing_ranges: where the missing records are in the source; the first ones, if there are too many.
     :param all_missing_ranges: whether these are all.
-    :param doubled: the first doubled records, as ``topic[partition]@offset``.
+    :param duplicated: the first duplicated records, as ``topic[partition]@offset``.
     :param different: the first records that differ, in the same form.
     """
 
     ranges: tuple[AuditCounts, ...]
     missing_ranges: tuple[OffsetRange, ...] = ()
     all_missing_ranges: bool = True
-    doubled: tuple[str, ...] = ()
+    duplicated: tuple[str, ...] = ()
     different: tuple[str, ...] = ()
 
 
