@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
 
 from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.consumer_group import committed_offsets
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
+from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.since import Reached
@@ -42,20 +45,9 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
     client.forget_errors()
     metadata = client.metadata()
     names = frozenset(metadata.topics)
-    failures: Failures = {}
     chosen = {query: query.selection.matching(names) for query in wanted}
     topics = {name for found in chosen.values() for name in found}
-    # Where a moment is searched, records are read.
-    for operation, asking in (("DESCRIBE", wanted), ("READ", {query for query in wanted if query.timestamps})):
-        not_listed = {name for query in asking for name in query.topics or ()} - names
-        refusals = client.unauthorized_topics(not_listed, operation)
-        failures |= {("topic", name): refusal for name, refusal in refusals.items()}
-    for name in sorted(topics):
-        error = metadata.topics[name].error
-        if error is not None:
-            failures[("topic", name)] = client.to_error(
-                KafkaException(error), f"describing topic {name!r}", f"DESCRIBE on topic {name!r}"
-            )
+    failures = _refused_topics(client, wanted, names) | _faulty_topics(client, metadata, topics)
     partitions = [
         TopicPartition(name, number)
         for name in sorted(topics)
@@ -63,17 +55,6 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
         for number in sorted(metadata.topics[name].partitions)
     ]
     vanished: set[str] = set()
-
-    def record(topic: str, error: KafkaSparkError) -> None:
-        if isinstance(error, UnknownTopicError):
-            # Deleted since the metadata was read.
-            vanished.add(topic)
-        elif isinstance(error, (BrokerUnavailableError, BrokerAuthenticationError)) and not is_transient(error):
-            # Not about this topic alone.
-            raise error
-        else:
-            failures[("topic", topic)] = error
-
     # Commits first: on a live topic later requests return higher offsets, and a commit must not appear to be beyond the
     # end.
     committed = _commits(client, chosen, partitions, failures)
@@ -84,7 +65,7 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
     with_newest = {name for query, found in chosen.items() if query.newest for name in found}
     # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
     ids = _ids(client, {name for query, found in chosen.items() if query.identity for name in found})
-    offsets = read_offsets(client, partitions, stamps, with_newest, on_error=record)
+    offsets = read_offsets(client, partitions, stamps, with_newest, on_error=partial(_note, failures, vanished))
     with_configs = {name for query, found in chosen.items() if query.retention for name in found}
     configs = _configs(client, with_configs, failures)
     return BrokerSnapshot(
@@ -95,6 +76,41 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
         failures=failures,
         cut_at=_cuts(client, {reached for query in wanted for reached in query.reached}, offsets.states),
     )
+
+
+def _refused_topics(client: KafkaClient, queries: Collection[BrokerQuery], names: Collection[str]) -> Failures:
+    """The topics that are not listed because the login may not see them."""
+    failures: Failures = {}
+    # Where a moment is searched, records are read.
+    for operation, asking in (("DESCRIBE", queries), ("READ", [query for query in queries if query.timestamps])):
+        not_listed = {name for query in asking for name in query.topics or ()}.difference(names)
+        refusals = unauthorized_topics(client, not_listed, operation)
+        failures |= {("topic", name): refusal for name, refusal in refusals.items()}
+    return failures
+
+
+def _faulty_topics(client: KafkaClient, metadata: Any, topics: Collection[str]) -> Failures:
+    """The topics that are listed with an error."""
+    faulty = {name: error for name in sorted(topics) if (error := metadata.topics[name].error) is not None}
+    return {
+        ("topic", name): client.to_error(
+            KafkaException(error), f"describing topic {name!r}", f"DESCRIBE on topic {name!r}"
+        )
+        for name, error in faulty.items()
+    }
+
+
+def _note(failures: Failures, vanished: set[str], topic: str, error: KafkaSparkError) -> None:
+    """Remember what is about this topic alone.
+
+    :param vanished: topics that were deleted since the metadata was read.
+    """
+    if isinstance(error, UnknownTopicError):
+        vanished.add(topic)
+    elif isinstance(error, (BrokerUnavailableError, BrokerAuthenticationError)) and not is_transient(error):
+        raise error
+    else:
+        failures[("topic", topic)] = error
 
 
 def _cuts(

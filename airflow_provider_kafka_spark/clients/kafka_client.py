@@ -222,28 +222,6 @@ class KafkaClient(ManagedResource, BaseHook):
                 self._answered = self._waits_for_start = True
                 return metadata
 
-    def unauthorized_topics(
-        self, names: Collection[str], operation: str = "DESCRIBE"
-    ) -> dict[str, BrokerAuthorizationError]:
-        """The topics that are not listed because the login may not see them, each with the refusal.
-
-        :raises BrokerUnavailableError: if no broker answers within the time-out.
-        """
-        refusals: dict[str, BrokerAuthorizationError] = {}
-        for name, future in self.describe_topics(names).items():
-            try:
-                self.result(future, f"describing topic {name!r}", f"{operation} on topic {name!r}")
-            except BrokerAuthorizationError as refusal:
-                refusals[name] = refusal
-            except UnknownTopicError:
-                # The caller reports it.
-                continue
-            except BrokerError as error:
-                # Brokers also answer this for an illegal name. An outage or a refused login is not about the topic.
-                if type(error) is not BrokerError:
-                    raise
-        return refusals
-
     def describe_topics(
         self, names: Collection[str], *, permissions: bool = False
     ) -> dict[str, Future[TopicDescription]]:

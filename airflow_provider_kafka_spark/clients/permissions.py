@@ -30,6 +30,29 @@ def check_topics(client: KafkaClient, topics: Iterable[str], *operations: str) -
         check_operations(client, f"topic {name!r}", topic.authorized_operations, *operations)
 
 
+def unauthorized_topics(
+    client: KafkaClient, names: Collection[str], operation: str = "DESCRIBE"
+) -> dict[str, BrokerAuthorizationError]:
+    """The topics that are not listed because the login may not see them, each with the refusal.
+
+    :raises BrokerUnavailableError: if no broker answers within the time-out.
+    """
+    refusals: dict[str, BrokerAuthorizationError] = {}
+    for name, future in client.describe_topics(names).items():
+        try:
+            client.result(future, f"describing topic {name!r}", f"{operation} on topic {name!r}")
+        except BrokerAuthorizationError as refusal:
+            refusals[name] = refusal
+        except UnknownTopicError:
+            # The caller reports it.
+            continue
+        except BrokerError as error:
+            # Brokers also answer this for an illegal name. An outage or a refused login is not about the topic.
+            if type(error) is not BrokerError:
+                raise
+    return refusals
+
+
 def check_operations(client: KafkaClient, resource: str, permitted: Collection[Enum] | None, *operations: str) -> None:
     """:param resource: such as ``"topic 'orders'"``.
     :param permitted: as the broker returns it; None if it does not.

@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.clients.connection_check import check_connecti
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
+from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
 from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
@@ -172,5 +173,5 @@ class KafkaHook(KafkaClient):
 
     def _raise_if_unauthorized(self, names: Collection[str], operation: str) -> None:
         """Brokers omit topics from their lists that the login may not see; a request by name returns the refusal."""
-        for refusal in self.unauthorized_topics(names, operation).values():
+        for refusal in unauthorized_topics(self, names, operation).values():
             raise refusal

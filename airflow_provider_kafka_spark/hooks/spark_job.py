@@ -129,7 +129,7 @@ class SparkJobHook(BaseHook):
                 failure = self._submit(submission, prepared)
                 if prepared.pod and failure is None:
                     self._follow_pod(submission, prepared)
-            return self._collect(request, prepared.report_uri, submission, failure)
+            return _collected(request, prepared.report_uri, submission, failure, is_shared=in_cluster)
 
     def start(self, request: JobRequest, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
         """As :meth:`run`, but return when the cluster has the application; nobody waits for its end.
@@ -215,13 +215,7 @@ class SparkJobHook(BaseHook):
             finally:
                 submission.end()
         if self._killed:
-            raise JobKilledError(
-                "The task was killed, and its Spark job with it (application "
-                f"{submission.application_id or 'not yet known'}"
-                + (f"; it had read {self._progress}" if self._progress is not None else "")
-                + "). What it had written stays written; a retry writes only what is missing where "
-                "provenance='headers'."
-            )
+            raise _killed(submission, self._progress)
         return failure
 
     def report_of(self, remote: RemoteJob) -> JobReport | None:
@@ -305,22 +299,37 @@ class SparkJobHook(BaseHook):
         )
         return self._submission
 
-    def _collect(
-        self, request: JobRequest, uri: str, submission: SparkSubmission, failure: Exception | None
-    ) -> JobReport:
-        text = read_report(uri)
-        if text is None:
-            raise JobReportMissingError(
-                f"The Spark job ended without leaving its report, so nothing proves that records arrived (application "
-                f"{submission.application_id or 'unknown'}, report {uri}). {_cause(submission, failure)}"
-            ) from failure
-        report = JobReport.from_json(verified(text, request.report_key))
-        if not self.cluster.deployment.driver_on_worker:
-            remove_shared_report(uri)
-        error = report.error((request.source_options, request.sink_options))
-        if error is not None:
-            raise error from failure
-        return report
+
+def _collected(
+    request: JobRequest, uri: str, submission: SparkSubmission, failure: Exception | None, *, is_shared: bool
+) -> JobReport:
+    """The report of a job that has ended.
+
+    :param failure: of its submission.
+    :param is_shared: the report is where the driver of another machine has left it, and is removed.
+    """
+    text = read_report(uri)
+    if text is None:
+        raise JobReportMissingError(
+            f"The Spark job ended without leaving its report, so nothing proves that records arrived (application "
+            f"{submission.application_id or 'unknown'}, report {uri}). {_cause(submission, failure)}"
+        ) from failure
+    report = JobReport.from_json(verified(text, request.report_key))
+    if is_shared:
+        remove_shared_report(uri)
+    error = report.error((request.source_options, request.sink_options))
+    if error is not None:
+        raise error from failure
+    return report
+
+
+def _killed(submission: SparkSubmission, progress: JobProgress | None) -> JobKilledError:
+    had_read = "" if progress is None else f"; it had read {progress}"
+    return JobKilledError(
+        f"The task was killed, and its Spark job with it (application {submission.application_id or 'not yet known'}"
+        f"{had_read}). What it had written stays written; a retry writes only what is missing where "
+        "provenance='headers'."
+    )
 
 
 def _report_key(remote: RemoteJob) -> str:

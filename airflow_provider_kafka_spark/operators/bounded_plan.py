@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_kafka_spark.clients.permissions import check_topics
@@ -62,12 +62,7 @@ def plan_bounded(
     transform = transform.of_topics({r.topic for r in resolved.ranges})
     state, plan = store.for_plan(state, resolved, transform, cuts)
     state = replace(state, instance=state.instance or attempt.instance(state.item))
-    # Only the new one: the table below has all.
-    for warning in first_ten(plan.warnings[len(resolved.warnings) :]):
-        attempt.log.warning("%s", warning)
-    attempt.check_target(target, reads_back=state.has_submitted)
-    attempt.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
-    attempt.log_pace(plan)
+    _show_checked(attempt, state, plan, target, plan.warnings[len(resolved.warnings) :])
     path = attempt.log_path(transform, target, plan)
     lags = attempt.check_pace(target)
     empty = attempt.empty_after(plan, source) if looks_beside else OffsetRanges()
@@ -92,6 +87,20 @@ def plan_bounded(
         title=attempt.title,
         look=LogLook.of(source, target, attempt.rules, empty, lags),
     )
+
+
+def _show_checked(
+    attempt: Attempt, state: RunState, plan: ReplayPlan, target: ClusterState, warnings: Sequence[str]
+) -> None:
+    """Log a plan for whose target the login has what it needs.
+
+    :param warnings: the new ones; the table of the plan has all.
+    """
+    for warning in first_ten(warnings):
+        attempt.log.warning("%s", warning)
+    attempt.check_target(target, reads_back=state.has_submitted)
+    attempt.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+    attempt.log_pace(plan)
 
 
 def _resolved_plan(

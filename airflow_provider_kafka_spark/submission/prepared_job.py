@@ -115,10 +115,7 @@ def prepare_job(
         secret = _to_secret(options, logins, script, logins_file, request_file)
         options["conf"] |= pod_conf(tag)
     elif tag:
-        given = options["conf"].get(_TAGS) or properties_of(
-            options.get("properties_file"), cluster.spark_home, os.environ
-        ).get(_TAGS)
-        options["conf"][_TAGS] = _joined(given, COMMON_TAG, tag)
+        options["conf"][_TAGS] = _joined(_given_tags(cluster, options), COMMON_TAG, tag)
     if not waits and cluster.deployment.wait_property is not None:
         options["conf"][cluster.deployment.wait_property] = "false"
         options.pop(cluster.deployment.followed_by or "", None)
@@ -131,6 +128,12 @@ def prepare_job(
         pod=tag if in_pod else "",
         secret=secret,
     )
+
+
+def _given_tags(cluster: SparkCluster, options: Mapping[str, Any]) -> str | None:
+    """The author's own tags of the application on YARN."""
+    in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
+    return options["conf"].get(_TAGS) or in_file.get(_TAGS)
 
 
 def _to_secret(

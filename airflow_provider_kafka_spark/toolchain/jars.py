@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.core.errors import JarError
 from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.jar_set import record_jars, recorded_jars
-from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.java import Java, find_java
 from airflow_provider_kafka_spark.toolchain.private_folder import PRIVATE_UMASK, check_private, make_private
 from airflow_provider_kafka_spark.toolchain.settings import (
     CACHE_FOLDER,
@@ -198,19 +198,7 @@ def _fetch(
         make_private(jar_folder)
         (work / "ivy.xml").write_text(_ivy_module(modules, excluded))
         (work / "ivysettings.xml").write_text(_ivy_settings(repository))
-        command = [
-            str(java.executable),
-            f"-Djava.io.tmpdir={work}",
-            # Ivy reads its user folder even when every other path is set.
-            f"-Divy.default.ivy.user.dir={store / 'ivy'}",
-            *("-jar", str(ivy)),
-            *("-settings", str(work / "ivysettings.xml")),
-            *("-cache", str(store / "ivy")),
-            *("-ivy", str(work / "ivy.xml")),
-            *("-confs", "default"),
-            *("-types", "jar", "bundle"),
-            *("-retrieve", f"{jar_folder}/[artifact]-[revision](-[classifier]).[ext]"),
-        ]
+        command = _ivy_command(java, ivy, store, work, jar_folder)
         _run(command, modules, repository, store, deadline, lock)
         names = _record(jar_folder, expected, store)
         if not names:
@@ -223,6 +211,22 @@ def _fetch(
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return [folder / name for name in names]
+
+
+def _ivy_command(java: Java, ivy: Path, store: Path, work: Path, jar_folder: Path) -> list[str]:
+    return [
+        str(java.executable),
+        f"-Djava.io.tmpdir={work}",
+        # Ivy reads its user folder even when every other path is set.
+        f"-Divy.default.ivy.user.dir={store / 'ivy'}",
+        *("-jar", str(ivy)),
+        *("-settings", str(work / "ivysettings.xml")),
+        *("-cache", str(store / "ivy")),
+        *("-ivy", str(work / "ivy.xml")),
+        *("-confs", "default"),
+        *("-types", "jar", "bundle"),
+        *("-retrieve", f"{jar_folder}/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
 
 
 def _record(jar_folder: Path, expected: Mapping[str, str] | None, store: Path) -> list[str]:
@@ -305,6 +309,13 @@ def _run(
             f"{_names(modules)} must be fetched {where} in time; Ivy was still busy and was ended. {_advice(store)}\n"
             f"{_tail(text)}"
         ) from error
+    _raise_if_failed(done, modules, where, store)
+
+
+def _raise_if_failed(
+    done: subprocess.CompletedProcess[str], modules: Sequence[tuple[str, ...]], where: str, store: Path
+) -> None:
+    """:raises JarError: with what Ivy said."""
     if silent := next(filter(None, map(_NO_ANSWER.fullmatch, done.stdout.splitlines())), None):
         # Ivy says that it has found none of the modules.
         raise JarError(

@@ -205,9 +205,12 @@ def _one_each(ranges: Iterable[OffsetRange]) -> OffsetRanges:
     )
 
 
-def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
-    """Both together; what the first one has read counts once."""
-    new = other.ranges.subtract(past.ranges)
+def _check_joined(past: PastCopy, other: PastCopy, new: OffsetRanges) -> None:
+    """Check that both can be audited as one.
+
+    :param new: what only the other one has read.
+    :raises AuditInputError: if they cannot.
+    """
     ours, theirs = past.evidence, other.evidence
     _check_same("source cluster", ours.source_cluster_id, theirs.source_cluster_id)
     _check_same("target cluster", ours.target_cluster_id, theirs.target_cluster_id)
@@ -229,19 +232,30 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
         and (ours.transform.topic, ours.transform.topic_expr) != (theirs.transform.topic, theirs.transform.topic_expr)
     ):
         raise AuditInputError("Results that are audited together must have the same target. Audit them one by one.")
-    transform = replace(
-        ours.transform,
-        include_headers=ours.transform.include_headers and theirs.transform.include_headers,
-        preserve_timestamps=ours.transform.preserve_timestamps and theirs.transform.preserve_timestamps,
-        preserve_partition=ours.transform.preserve_partition and theirs.transform.preserve_partition,
-    )
-    ends = {
+
+
+def _earliest_ends(ours: CopyEvidence, theirs: CopyEvidence) -> dict[str, dict[int, int]]:
+    """Where the targets ended before both began, as far as both know it."""
+    return {
         topic: {
             number: min(by.get(number, 0) for by in (ours.target_ends[topic], theirs.target_ends[topic]))
             for number in ours.target_ends[topic].keys() | theirs.target_ends[topic].keys()
         }
         for topic in ours.target_ends.keys() & theirs.target_ends.keys()
     }
+
+
+def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
+    """Both together; what the first one has read counts once."""
+    new = other.ranges.subtract(past.ranges)
+    ours, theirs = past.evidence, other.evidence
+    _check_joined(past, other, new)
+    transform = replace(
+        ours.transform,
+        include_headers=ours.transform.include_headers and theirs.transform.include_headers,
+        preserve_timestamps=ours.transform.preserve_timestamps and theirs.transform.preserve_timestamps,
+        preserve_partition=ours.transform.preserve_partition and theirs.transform.preserve_partition,
+    )
     return PastCopy(
         run_ids=tuple(dict.fromkeys((*past.run_ids, *other.run_ids))),
         ranges=OffsetRanges((*past.ranges, *new)),
@@ -250,7 +264,7 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
             ours,
             transform=transform,
             target_ids={**theirs.target_ids, **ours.target_ids},
-            target_ends=ends,
+            target_ends=_earliest_ends(ours, theirs),
             may_have_duplicates=ours.may_have_duplicates or theirs.may_have_duplicates,
         ),
         source_ids={**other.source_ids, **past.source_ids},

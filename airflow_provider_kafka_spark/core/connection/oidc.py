@@ -105,6 +105,32 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
     :param options: of the JAAS line; what is understood is taken out.
     :raises ConnectionConfigError: if it is incomplete, or another way to get tokens than client credentials.
     """
+    _check_grant(extra)
+    # Both clients have an older and a newer name for these, and Java has a third.
+    prefix, newer = "sasl.oauthbearer.client", "sasl.oauthbearer.client.credentials.client"
+    url = _token_endpoint(extra)
+    client_id = extra.take_or_jaas(f"{prefix}.id", f"{newer}.id", in_jaas=options.pop("clientId", None), rule=PRINTABLE)
+    client_secret = extra.take_or_jaas(
+        f"{prefix}.secret", f"{newer}.secret", in_jaas=options.pop("clientSecret", None), rule=SECRET
+    )
+    absent = [n for n, v in ((_URL, url), (f"{prefix}.id", client_id), (f"{prefix}.secret", client_secret)) if not v]
+    if not url or not client_id or not client_secret:
+        raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism OAUTHBEARER.")
+    claim = extra.take("sasl.oauthbearer.sub.claim.name")
+    return OidcLogin(
+        url=url,
+        client_id=client_id,
+        client_secret=client_secret,
+        scope=extra.take_or_jaas("sasl.oauthbearer.scope", in_jaas=options.pop("scope", None)),
+        extensions=_extensions(extra, options),
+        both={"sasl.oauthbearer.sub.claim.name": claim} if claim else {},
+        java={name: value for name in _JAVA_ONLY if (value := extra.take(name))},
+        authorities=extra.take_authorities("https.ca.location", "https.ca.pem"),
+    )
+
+
+def _check_grant(extra: ConnectionExtra) -> None:
+    """:raises ConnectionConfigError: if tokens are not those of client credentials."""
     for name in _WITHOUT_COUNTERPART:
         if str(extra.left.get(name)).lower() in ("false", "none"):
             extra.take(name)
@@ -125,32 +151,17 @@ def parse_oidc(extra: ConnectionExtra, options: dict[str, str]) -> OidcLogin:
             f"must have sasl.oauthbearer.method 'oidc' for sasl.mechanism OAUTHBEARER; got {method or 'none'!r}. Add "
             f"it, with {_URL}, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret."
         )
-    # Both clients have an older and a newer name for these, and Java has a third.
-    prefix, newer = "sasl.oauthbearer.client", "sasl.oauthbearer.client.credentials.client"
+
+
+def _token_endpoint(extra: ConnectionExtra) -> str | None:
+    """:raises ConnectionConfigError: if there is a secret in its address."""
     url = extra.take(_URL, rule=URL)
     if url and secrets_in_url(url):
         raise extra.error(
             f"must have no secret in {_URL}, since JVMs are started with the address, and all users of the machine "
             "can read their arguments; got a parameter with the name of a secret. Use sasl.oauthbearer.client.secret."
         )
-    client_id = extra.take_or_jaas(f"{prefix}.id", f"{newer}.id", in_jaas=options.pop("clientId", None), rule=PRINTABLE)
-    client_secret = extra.take_or_jaas(
-        f"{prefix}.secret", f"{newer}.secret", in_jaas=options.pop("clientSecret", None), rule=SECRET
-    )
-    absent = [n for n, v in ((_URL, url), (f"{prefix}.id", client_id), (f"{prefix}.secret", client_secret)) if not v]
-    if not url or not client_id or not client_secret:
-        raise extra.error(f"needs {' and '.join(absent)} in its Extra for sasl.mechanism OAUTHBEARER.")
-    claim = extra.take("sasl.oauthbearer.sub.claim.name")
-    return OidcLogin(
-        url=url,
-        client_id=client_id,
-        client_secret=client_secret,
-        scope=extra.take_or_jaas("sasl.oauthbearer.scope", in_jaas=options.pop("scope", None)),
-        extensions=_extensions(extra, options),
-        both={"sasl.oauthbearer.sub.claim.name": claim} if claim else {},
-        java={name: value for name in _JAVA_ONLY if (value := extra.take(name))},
-        authorities=extra.take_authorities("https.ca.location", "https.ca.pem"),
-    )
+    return url
 
 
 def _extensions(extra: ConnectionExtra, options: dict[str, str]) -> dict[str, str]:

@@ -160,28 +160,8 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
             "names differ, set ssl.endpoint.identification.algorithm to none",
         )
     check_host_names = _host_names(extra)
-    ca_certificates = extra.take_authorities("ssl.ca.location", "ssl.ca.pem")
-    inline = extra.take_pem("ssl.truststore.certificates")
-    trust_store = _store(extra, "ssl.truststore", inline is not None)
-    if inline:
-        if ca_certificates or trust_store:
-            raise _twice(extra, "ssl.truststore.certificates", ca_certificates or trust_store)
-        ca_certificates = PemSource("ssl.truststore.certificates", pem=inline)
-    certificate = extra.take_pem_source("ssl.certificate.location", "ssl.certificate.pem")
-    key = extra.take_pem_source("ssl.key.location", "ssl.key.pem")
-    chain_pem, key_pem = extra.take_pem("ssl.keystore.certificate.chain"), extra.take_pem("ssl.keystore.key")
-    key_store = _store(extra, "ssl.keystore", chain_pem is not None)
-    if chain_pem or key_pem:
-        if certificate or key or key_store:
-            raise _twice(extra, "ssl.keystore.certificate.chain", certificate or key or key_store)
-        certificate = PemSource("ssl.keystore.certificate.chain", pem=chain_pem) if chain_pem else None
-        key = PemSource("ssl.keystore.key", pem=key_pem) if key_pem else None
-    if (certificate is None) != (key is None):
-        there, absent = ("the client's certificate", "its key") if certificate else ("a key", "its certificate")
-        raise extra.error(
-            f"has {there} and not {absent}: it needs both ssl.certificate.location (or .pem) and ssl.key.location (or "
-            ".pem)."
-        )
+    ca_certificates, trust_store = _authorities(extra)
+    certificate, key, key_store = _own_certificate(extra)
     key_password = extra.take("ssl.key.password", rule=SECRET)
     if key_password and key is None and key_store is None:
         raise extra.error("sets ssl.key.password, and no key. Add ssl.key.location or ssl.key.pem, or remove it.")
@@ -197,6 +177,38 @@ def parse_tls(extra: ConnectionExtra) -> Tls:
         check_host_names=check_host_names,
         worker=worker,
     )
+
+
+def _authorities(extra: ConnectionExtra) -> tuple[PemSource | None, StoreSource | None]:
+    """What signs the brokers' certificates."""
+    ca_certificates = extra.take_authorities("ssl.ca.location", "ssl.ca.pem")
+    inline = extra.take_pem("ssl.truststore.certificates")
+    trust_store = _store(extra, "ssl.truststore", inline is not None)
+    if inline:
+        if ca_certificates or trust_store:
+            raise _twice(extra, "ssl.truststore.certificates", ca_certificates or trust_store)
+        ca_certificates = PemSource("ssl.truststore.certificates", pem=inline)
+    return ca_certificates, trust_store
+
+
+def _own_certificate(extra: ConnectionExtra) -> tuple[PemSource | None, PemSource | None, StoreSource | None]:
+    """The client's certificate and its key, or the store that has both."""
+    certificate = extra.take_pem_source("ssl.certificate.location", "ssl.certificate.pem")
+    key = extra.take_pem_source("ssl.key.location", "ssl.key.pem")
+    chain_pem, key_pem = extra.take_pem("ssl.keystore.certificate.chain"), extra.take_pem("ssl.keystore.key")
+    key_store = _store(extra, "ssl.keystore", chain_pem is not None)
+    if chain_pem or key_pem:
+        if certificate or key or key_store:
+            raise _twice(extra, "ssl.keystore.certificate.chain", certificate or key or key_store)
+        certificate = PemSource("ssl.keystore.certificate.chain", pem=chain_pem) if chain_pem else None
+        key = PemSource("ssl.keystore.key", pem=key_pem) if key_pem else None
+    if (certificate is None) != (key is None):
+        there, absent = ("the client's certificate", "its key") if certificate else ("a key", "its certificate")
+        raise extra.error(
+            f"has {there} and not {absent}: it needs both ssl.certificate.location (or .pem) and ssl.key.location (or "
+            ".pem)."
+        )
+    return certificate, key, key_store
 
 
 def _host_names(extra: ConnectionExtra) -> bool:
