@@ -91,7 +91,7 @@ def test_the_page_names_the_members_of_the_spark_provider_that_are_used() -> Non
     """They are private: if one is gone, what overrides it has no effect, which no other test may notice."""
     named = set(
         _MEMBER.findall(
-            (_CHECKOUT / "docs/explanation/design.md").read_text().partition("Members of `SparkSubmitHook`:")[2]
+            (_CHECKOUT / "docs/reference/versions.md").read_text().partition("Members of `SparkSubmitHook`:")[2]
         )
     )
     used = set(_MEMBER.findall(inspect.getsource(spark_submission)))
