@@ -10,12 +10,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.command_line import Command
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 
 COMPLETE_CODE, FINDINGS_CODE, INPUT_CODE, FAILED_CODE = 0, 1, 2, 3
@@ -59,19 +59,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--kafka-timeout": {"metavar": "SECONDS", "type": float, "default": 30.0, "help": "default: 30"},
     "--json": {"action": "store_true", "help": "print the whole result as JSON"},
 }
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Audit the results that are named, and print a table or JSON.
-
-    :return: the exit code.
-    """
-    return show(parse_arguments("audit", DESCRIPTION, EPILOG, ARGUMENTS, argv))
-
-
-def command(options: argparse.Namespace) -> None:
-    """``airflow kafka-spark audit``."""
-    sys.exit(show(options))
 
 
 def show(options: argparse.Namespace) -> int:
@@ -164,6 +151,10 @@ def _read(path: Path) -> object:
             f"RESULT.json must be a file with the result of a copy as JSON; reading {str(path)!r} failed: "
             f"{str(error)[:200]}."
         ) from error
+
+
+COMMAND = Command("audit", DESCRIPTION, EPILOG, ARGUMENTS, show)
+main, command = COMMAND.main, COMMAND.of_airflow
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from airflow_provider_kafka_spark import metrics
-from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.command_line import Command
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, UnknownTopicError
 from airflow_provider_kafka_spark.core.ledger.coverage import uncovered as missing_of
 from airflow_provider_kafka_spark.core.ledger.entry import (
@@ -185,19 +185,6 @@ def _is_of_task(event: object) -> bool:
     return isinstance(event, Mapping) or getattr(event, "source_task_id", None) is not None
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Parse the arguments, and print a table or JSON.
-
-    :return: the exit code.
-    """
-    return show(parse_arguments("coverage", DESCRIPTION, EPILOG, ARGUMENTS, argv))
-
-
-def command(options: argparse.Namespace) -> None:
-    """``airflow kafka-spark coverage``."""
-    sys.exit(show(options))
-
-
 def show(options: argparse.Namespace) -> int:
     """Print what is known of a topic's offsets.
 
@@ -333,6 +320,10 @@ def _time(text: str | None, name: str) -> datetime | None:
     except ValueError:
         raise InvalidInputError(f"{name} must be a time, such as 2026-11-01T00:00:00Z; got {text!r}.") from None
     return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+
+
+COMMAND = Command("coverage", DESCRIPTION, EPILOG, ARGUMENTS, show)
+main, command = COMMAND.main, COMMAND.of_airflow
 
 
 if __name__ == "__main__":

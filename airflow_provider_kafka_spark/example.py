@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.command_line import Command
 
 PRINTED_CODE, INPUT_CODE = 0, 2
 DESCRIPTION = "Print an example DAG of this package, to be stored among your own and changed; without a name, list all."
@@ -21,19 +21,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "name": {"metavar": "NAME", "nargs": "?", "default": None, "help": "such as replay_incident"},
 }
 _PACKAGE = Path(__file__).parent
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Parse the arguments, and :func:`show`.
-
-    :return: the exit code.
-    """
-    return show(parse_arguments("example", DESCRIPTION, EPILOG, ARGUMENTS, argv))
-
-
-def command(options: argparse.Namespace) -> None:
-    """``airflow kafka-spark example``."""
-    sys.exit(show(options))
 
 
 def show(options: argparse.Namespace) -> int:
@@ -69,6 +56,10 @@ def examples() -> dict[str, Path]:
 def _title(file: Path) -> str:
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return text.partition("\n\n")[0].replace("\n", " ")
+
+
+COMMAND = Command("example", DESCRIPTION, EPILOG, ARGUMENTS, show)
+main, command = COMMAND.main, COMMAND.of_airflow
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.command_line import Command
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.errors.catalogue import all_errors, meaning_and_advice
 
@@ -32,19 +32,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 _COLUMNS = 100
 _RETRY_HELPS = "It can help: Airflow retries the task as often as its retries permit."
 _NO_RETRY_HELPS = "It does not help: the task fails at once. Correct the cause, then clear the task."
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Parse the arguments, and :func:`explain`.
-
-    :return: the exit code.
-    """
-    return explain(parse_arguments("explain", DESCRIPTION, EPILOG, ARGUMENTS, argv))
-
-
-def command(options: argparse.Namespace) -> NoReturn:
-    """``airflow kafka-spark explain``."""
-    sys.exit(explain(options))
 
 
 def explain(options: argparse.Namespace) -> int:
@@ -123,6 +110,10 @@ def _paragraph(heading: str, texts: Sequence[str], bullet: str = "") -> Iterator
 
 def _emit(text: str) -> None:
     sys.stdout.write(f"{text}\n")
+
+
+COMMAND = Command("explain", DESCRIPTION, EPILOG, ARGUMENTS, explain)
+main, command = COMMAND.main, COMMAND.of_airflow
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, redirect_stdout
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.clients.record_headers import headers_of
-from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.command_line import Command
 from airflow_provider_kafka_spark.core.checks import check_connection_id, check_seconds
 from airflow_provider_kafka_spark.core.errors import (
     InvalidInputError,
@@ -56,19 +56,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
         "help": "for each request to a broker (default: 30)",
     },
 }
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Parse the arguments, and :func:`peek`.
-
-    :return: the exit code.
-    """
-    return peek(parse_arguments("peek", DESCRIPTION, EPILOG, ARGUMENTS, argv))
-
-
-def command(options: argparse.Namespace) -> None:
-    """``airflow kafka-spark peek``."""
-    sys.exit(peek(options))
 
 
 def peek(options: argparse.Namespace) -> int:
@@ -166,6 +153,10 @@ def _shown(content: str | bytes | None, most: int) -> str:
     data = content.encode(errors="surrogateescape") if isinstance(content, str) else bytes(content)
     text = one_line(data[:most].decode(errors="backslashreplace"))
     return f'"{text}"' + (f" ... ({len(data):,} bytes)" if len(data) > most else "")
+
+
+COMMAND = Command("peek", DESCRIPTION, EPILOG, ARGUMENTS, peek)
+main, command = COMMAND.main, COMMAND.of_airflow
 
 
 if __name__ == "__main__":

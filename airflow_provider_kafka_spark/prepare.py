@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_kafka_spark.command_line import parse_arguments
+from airflow_provider_kafka_spark.command_line import Command
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 
 if TYPE_CHECKING:
@@ -49,19 +49,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 }
 _MB = 1_000_000
 _Result = TypeVar("_Result")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Parse the arguments, and :func:`prepare`.
-
-    :return: the exit code.
-    """
-    return prepare(parse_arguments("prepare", DESCRIPTION, EPILOG, ARGUMENTS, argv))
-
-
-def command(options: argparse.Namespace) -> NoReturn:
-    """``airflow kafka-spark prepare``."""
-    sys.exit(prepare(options))
 
 
 def prepare(options: argparse.Namespace) -> int:
@@ -200,6 +187,10 @@ def _interrupted_by_signals() -> Iterator[None]:
 def _emit(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+COMMAND = Command("prepare", DESCRIPTION, EPILOG, ARGUMENTS, prepare)
+main, command = COMMAND.main, COMMAND.of_airflow
 
 
 if __name__ == "__main__":
