@@ -7,7 +7,6 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
@@ -16,6 +15,7 @@ from airflow_provider_kafka_spark.clients import new_token
 from airflow_provider_kafka_spark.clients.cluster_clock import now_ms
 from airflow_provider_kafka_spark.clients.kafka_jvm import KafkaJvm, kerberos_properties
 from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
+from airflow_provider_kafka_spark.clients.token_requests import TokenRequests
 from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthorizationError,
@@ -24,12 +24,9 @@ from airflow_provider_kafka_spark.core.errors import (
     DelegationTokenError,
 )
 from airflow_provider_kafka_spark.core.tokens.delegation_token import DelegationToken, TokenInfo
-from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, principal
+from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.toolchain.connector import client_jars
-
-#: Kafka's value for the default period of a renewal, and for expiry at once.
-_BROKERS_OWN = -1
 
 
 class DelegationTokenHook(ManagedResource, BaseHook):
@@ -64,7 +61,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         self._config = config
         self._jars = jars
         self._jvm: KafkaJvm | None = None
-        self._client: Any = None
+        self._requests: TokenRequests | None = None
 
     @classmethod
     def of_connector(cls, conn_id: str, timeout: float, kafka_connector: str | None) -> DelegationTokenHook:
@@ -89,7 +86,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             jars=self._jars,
         )
         self._jvm.open()
-        self._client = self._jvm.admin()
+        self._requests = TokenRequests(self._jvm)
 
     @property
     def config(self) -> KafkaClientConfig:
@@ -102,7 +99,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
 
     def close(self) -> None:
         """End the JVM. Calling it again does nothing."""
-        jvm, self._jvm, self._client = self._jvm, None, None
+        jvm, self._jvm, self._requests = self._jvm, None, None
         if jvm is not None:
             jvm.close()
 
@@ -134,18 +131,12 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         self, *, max_lifetime_ms: int | None = None, lease_ms: int | None = None, renewers: Iterable[str] = ()
     ) -> DelegationToken:
         """As :meth:`create`, without waiting until brokers know the token."""
-        longest = max_lifetime_ms or self.config.token_max_lifetime_ms or _BROKERS_OWN
-        action = "creating a delegation token"
-        with self._open.translate_errors(action):
-            options = self._options("CreateDelegationTokenOptions").maxlifeTimeMs(longest)
-            options = options.renewers([self._principal(name) for name in renewers])
-            java_token = self._get(self._admin.createDelegationToken(options).delegationToken(), action)
-            hmac = str(java_token.hmacAsBase64String())
+        made = self._open.create(max_lifetime_ms or self.config.token_max_lifetime_ms, renewers)
+        hmac = made.hmac
         # If something fails from here on, the token is expired.
         try:
             mask_secret(hmac)
-            with self._open.translate_errors(action):
-                token = DelegationToken(self._info(java_token), hmac)
+            token = DelegationToken(made.info, hmac)
             if lease_ms is not None and lease_ms < token.info.expiry_ms - token.info.issue_ms:
                 token = replace(token, info=replace(token.info, expiry_ms=self._expire_new(hmac, lease_ms)))
         except BaseException:
@@ -163,8 +154,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         :param owner: only the tokens of this owner, such as ``"User:alice"``.
         :raises BrokerError: as for :meth:`create`.
         """
-        with self._open.translate_errors("describing delegation tokens"):
-            return [self._info(token) for token in self._describe(owner)]
+        return [token.info for token in self._open.describe(owner)]
 
     def renew(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
         """Renew tokens, and return them with their new times. A refused token does not prevent the renewal of the
@@ -178,7 +168,7 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         :raises DelegationTokenExpiredError: if one has ended.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
         """
-        return self._for_each(selection, lambda info, secret: self._renew(secret, period_ms, f"renewing {info}"))
+        return self._for_each(selection, lambda info, secret: self._open.renew(secret, period_ms, f"renewing {info}"))
 
     def expire(self, selection: TokenSelection, *, period_ms: int | None = None) -> list[TokenInfo]:
         """Expire tokens, and return them with their new times. A refused token does not prevent the expiry of the
@@ -187,26 +177,26 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         :param period_ms: from now; at once by default.
         :raises BrokerAuthorizationError: if the login is neither owner nor renewer.
         """
-        return self._for_each(selection, lambda info, secret: self._expire(secret, period_ms, f"expiring {info}"))
+        return self._for_each(selection, lambda info, secret: self._open.expire(secret, period_ms, f"expiring {info}"))
 
     def renew_token(self, token: DelegationToken, period_ms: int) -> TokenInfo:
         """Renew a token whose secret is known.
 
         :param period_ms: the new remaining life, limited by the token's maximum time.
         """
-        expiry_ms = self._renew(b64decode(token.hmac), period_ms, f"renewing {token.info}")
+        expiry_ms = self._open.renew(b64decode(token.hmac), period_ms, f"renewing {token.info}")
         return replace(token.info, expiry_ms=expiry_ms)
 
     def expire_token(self, token: DelegationToken) -> None:
         """Expire a token whose secret is known, at once."""
-        self._expire(b64decode(token.hmac), None, f"expiring {token.info}")
+        self._open.expire(b64decode(token.hmac), None, f"expiring {token.info}")
 
     def now_ms(self) -> int:
         """The cluster's clock, in ms since 1970; this machine's, with a warning, where brokers do not say theirs.
 
         :raises BrokerError: if no broker answers, or the login is refused, as for :meth:`create`.
         """
-        return now_ms(self._open, self._admin, self.log.warning)
+        return now_ms(self._open.jvm, self._open.admin, self.log.warning)
 
     def wait_until_usable(self, token: DelegationToken) -> None:
         """Log in with a new token until every broker accepts it; brokers know it only after some time.
@@ -215,38 +205,15 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         :raises DelegationTokenError: if the listener has no login for tokens.
         :raises BrokerTlsError: if TLS fails for another reason than a missing client certificate.
         """
-        new_token.wait_until_usable(self._open, self.config, token)
-
-    def _describe(self, owner: str | None) -> list[Any]:
-        # An empty list of owners selects no tokens, and null selects all.
-        options = self._options("DescribeDelegationTokenOptions")
-        if owner is not None:
-            options = options.owners([self._principal(owner)])
-        future = self._admin.describeDelegationToken(options).delegationTokens()
-        return self._open.items(self._get(future, "describing delegation tokens"))
-
-    def _info(self, token: Any) -> TokenInfo:
-        info = token.tokenInfo()
-        return TokenInfo(
-            token_id=str(info.tokenId()),
-            owner=str(info.ownerAsString()),
-            renewers=tuple(str(name) for name in self._open.items(info.renewersAsString())),
-            issue_ms=int(info.issueTimestamp()),
-            expiry_ms=int(info.expiryTimestamp()),
-            max_ms=int(info.maxTimestamp()),
-        )
+        new_token.wait_until_usable(self._open.jvm, self.config, token)
 
     def _picked(self, selection: TokenSelection) -> list[tuple[TokenInfo, bytes]]:
-        with self._open.translate_errors("describing delegation tokens"):
-            known = {
-                info.token_id: (info, token)
-                for token in self._describe(selection.owner)
-                for info in (self._info(token),)
-            }
-            picked = selection.pick(info for info, _ in known.values())
-            for info in picked:
-                mask_secret(str(known[info.token_id][1].hmacAsBase64String()))
-            return [(info, bytes(known[info.token_id][1].hmac())) for info in picked]
+        known = {token.info.token_id: token for token in self._open.describe(selection.owner)}
+        picked = selection.pick(token.info for token in known.values())
+        secrets = [known[info.token_id].hmac for info in picked]
+        for secret in secrets:
+            mask_secret(secret)
+        return [(info, b64decode(secret)) for info, secret in zip(picked, secrets, strict=True)]
 
     def _for_each(self, selection: TokenSelection, change: Callable[[TokenInfo, bytes], int]) -> list[TokenInfo]:
         """Change the expiry time of all selected tokens; the first refusal is raised after all were tried."""
@@ -264,24 +231,12 @@ class DelegationTokenHook(ManagedResource, BaseHook):
             raise refusals[0]
         return changed
 
-    def _renew(self, secret: bytes, period_ms: int | None, action: str) -> int:
-        with self._open.translate_errors(action):
-            period = _BROKERS_OWN if period_ms is None else period_ms
-            options = self._options("RenewDelegationTokenOptions").renewTimePeriodMs(period)
-            return int(self._get(self._admin.renewDelegationToken(secret, options).expiryTimestamp(), action))
-
-    def _expire(self, secret: bytes, period_ms: int | None, action: str) -> int:
-        with self._open.translate_errors(action):
-            period = _BROKERS_OWN if period_ms is None else period_ms
-            options = self._options("ExpireDelegationTokenOptions").expiryTimePeriodMs(period)
-            return int(self._get(self._admin.expireDelegationToken(secret, options).expiryTimestamp(), action))
-
     def _expire_new(self, hmac: str, period_ms: int | None = None) -> int:
         """The broker may not know the token yet."""
         deadline = time.monotonic() + new_token.USABLE_SECONDS
         while True:
             try:
-                return self._expire(b64decode(hmac), period_ms, "shortening the life of a delegation token")
+                return self._open.expire(b64decode(hmac), period_ms, "shortening the life of a delegation token")
             except DelegationTokenError:
                 if time.monotonic() > deadline:
                     raise
@@ -294,29 +249,11 @@ class DelegationTokenHook(ManagedResource, BaseHook):
         except Exception as error:  # noqa: BLE001 - whatever it is, the failure before it counts
             self.log.warning("An unused delegation token could not be expired; it ends by itself. %s", error)
 
-    def _principal(self, name: str) -> Any:
-        kind, _, user = principal(name).partition(":")
-        return self._java.org.apache.kafka.common.security.auth.KafkaPrincipal(kind, user)
-
-    def _options(self, name: str) -> Any:
-        return getattr(self._java.org.apache.kafka.clients.admin, name)()
-
-    def _get(self, future: Any, action: str) -> Any:
-        return self._open.get(future, action)
-
     @property
-    def _java(self) -> Any:
-        return self._open.java
-
-    @property
-    def _admin(self) -> Any:
-        return self._client if self._open else None
-
-    @property
-    def _open(self) -> KafkaJvm:
-        if self._jvm is None:
+    def _open(self) -> TokenRequests:
+        if self._requests is None:
             raise BrokerError("Use a DelegationTokenHook inside `with`: its JVM runs only there.")
-        return self._jvm
+        return self._requests
 
 
 def check_issues_tokens(config: KafkaClientConfig) -> None:
