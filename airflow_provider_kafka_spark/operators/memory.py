@@ -57,6 +57,8 @@ class MemoryPlace:
 
 def _is_near(place: str, earlier: str | None) -> bool:
     """Whether a place is among the records that are read together from an earlier place on."""
+    if place == earlier or "@" not in place:
+        return place == earlier
     partition, _, offset = place.rpartition("@")
     earlier_partition, _, first = (earlier or "").rpartition("@")
     return partition == earlier_partition and 0 <= int(offset) - int(first) < MOST_POLLED

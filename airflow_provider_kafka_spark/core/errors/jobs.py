@@ -8,7 +8,7 @@ from airflow_provider_kafka_spark.core.errors import commands
 from airflow_provider_kafka_spark.core.errors.base import KafkaSparkError, listed
 
 #: In the message of an error for lack of memory.
-_PLACE = re.compile(r"\bOut of memory near (\S+@\d+)")
+_PLACE = re.compile(r"\bOut of memory near (\S+@\d+|the first record of a part of the (?:source|target))")
 
 
 class JobError(KafkaSparkError):
@@ -253,8 +253,8 @@ class JobMemoryError(JobError):
 
     @property
     def place(self) -> str | None:
-        """Near which source record memory ended, such as ``orders[0]@50``; None if it is not known. It is that record,
-        or one of those that were unpacked together with it.
+        """Near which record memory ended, such as ``orders[0]@50``; None if it is not known. It is that record, or one
+        of those that were unpacked together with it. An audit may know only that it is the first that a task reads.
         """
         found = _PLACE.search(str(self))
         return None if found is None else found[1]

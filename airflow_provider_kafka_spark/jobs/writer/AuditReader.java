@@ -139,12 +139,15 @@ public final class AuditReader implements PairFlatMapFunction {
             try {
                 return isReady();
             } catch (OutOfMemoryError error) {
-                if (topic == null) {
-                    throw new IllegalStateException(error.toString());
-                }
                 // Spark would end the whole JVM, and say nothing of the record.
-                throw WriteFailure.ofMemory(RecordCursor.nameOf(topic, number, offset + 1L), 0, error).forDriver();
+                throw WriteFailure.ofMemory(next(job.runs == null ? "source" : "target"), 0, error).forDriver();
             }
+        }
+
+        /** The record after the last one that was read; of the first one, the name is not known. */
+        private String next(String side) {
+            return topic == null
+                ? "the first record of a part of the " + side : RecordCursor.nameOf(topic, number, offset + 1L);
         }
 
         private boolean isReady() {
