@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from uuid import uuid4, uuid5
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
@@ -28,6 +28,8 @@ _DEFAULT_POLL_TIMEOUT_MS = 120_000
 #: What the consumer waits for any other answer, such as that about the offsets of a partition.
 _API_TIMEOUT, _DEFAULT_API_TIMEOUT_MS = "default.api.timeout.ms", 60_000
 _MIN_POLL_TIMEOUT_MS = 1_000
+#: Of this driver.
+_OWN = uuid4()
 
 
 def poll_timeout_ms(options: Mapping[str, str]) -> int:
@@ -108,7 +110,7 @@ def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Ma
     params.put(_API_TIMEOUT, str(min(int(params.get(_API_TIMEOUT) or _DEFAULT_API_TIMEOUT_MS), wait_ms)))
     executor_params = kafka010.KafkaSourceProvider.kafkaParamsForExecutors(
         jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(params),
-        options.get("groupIdPrefix", "spark-kafka-relation") + f"-{uuid4()}-executor",
+        _group(options),
     )
     fail_on_data_loss = options.get("failOnDataLoss", "true") == "true"
 
@@ -132,6 +134,14 @@ def _read(spark: HasContext, tasks: Sequence[Sequence[OffsetRange]], options: Ma
     for i, each in enumerate((first, *others)):
         array[i] = each
     return spark.sparkContext._jsc.union(array)
+
+
+def _group(options: Mapping[str, str]) -> str:
+    """By which Spark keeps consumers on an executor: one batch of a stream gets those of the batch before, and nobody
+    gets those of another cluster or of other settings.
+    """
+    same = uuid5(_OWN, repr(sorted(options.items())))
+    return f"{options.get('groupIdPrefix', 'spark-kafka-relation')}-{same}-executor"
 
 
 def _offset_ranges(jvm: Any, spans: Iterable[OffsetRange]) -> Any:
