@@ -32,6 +32,8 @@ final class BatchWalker {
     long timestamp;
     /** Where all places are; they are valid until the next record. */
     byte[] bytes;
+    /** The same bytes. */
+    ByteBuffer buffer;
     int keyAt;
     /** Negative if there is no key. */
     int keySize;
@@ -87,7 +89,10 @@ final class BatchWalker {
         left--;
         source.has(MAX_VARINT);
         int size = ByteUtils.readVarint(source.bytes());
-        require(size >= 0 && size <= most, "has a record of " + size + " bytes, and at most " + most + " can be read");
+        if (size < 0 || size > most) {
+            // The text takes longer than the record: it is made where it is needed.
+            require(false, "has a record of " + size + " bytes, and at most " + most + " can be read");
+        }
         require(source.has(size), "ends within a record");
         ByteBuffer view = source.bytes();
         int limit = view.limit();
@@ -128,6 +133,7 @@ final class BatchWalker {
     }
 
     private void parse(ByteBuffer view) {
+        buffer = view;
         bytes = view.array();
         // Attributes, which no version uses.
         view.get();

@@ -45,6 +45,9 @@ final class ProducerInternals {
     private final Method compress = Members.method(
         compressionType, "wrapForOutput", new Class[] {ByteBufferOutputStream.class, Byte.TYPE}
     );
+    private final Class[] placeAndTimes = {String.class, Integer.class, Long.TYPE, Long.TYPE};
+    private final Method waitOnMetadata = Members.method(KafkaProducer.class, "waitOnMetadata", placeAndTimes);
+    private final Field maxBlockOf = Members.field(KafkaProducer.class, "maxBlockTimeMs");
     private final Field maxRequestOf = Members.field(KafkaProducer.class, "maxRequestSize");
     private final Field poolOf = Members.field(RecordAccumulator.class, "free");
     private final Field incompleteOf = Members.field(RecordAccumulator.class, "incomplete");
@@ -60,6 +63,7 @@ final class ProducerInternals {
 
     private final ByteBufferOutputStream compressed = new ByteBufferOutputStream(FIRST_SIZE);
     private Object compression;
+    private Producer producer;
     private int maxRequest;
     private RecordAccumulator accumulator;
     private Sender sender;
@@ -81,7 +85,8 @@ final class ProducerInternals {
         newRecords = Members.constructor(records, new Class[] {ByteBuffer.class, BatchContent.class});
     }
 
-    void open(Producer producer) {
+    void open(Producer opened) {
+        producer = opened;
         compression = Members.get(compressionOf, producer);
         maxRequest = ((Integer) Members.get(maxRequestOf, producer)).intValue();
         accumulator = (RecordAccumulator) Members.get(accumulatorOf, producer);
@@ -94,6 +99,19 @@ final class ProducerInternals {
     /** A record that is larger than {@code max.request.size} is never sent. */
     int maxRequest() {
         return maxRequest;
+    }
+
+    /**
+     * Wait for a partition that the producer does not know yet, as it does itself for a record, for max.block.ms.
+     *
+     * @throws org.apache.kafka.common.errors.TimeoutException if the topic does not get it
+     */
+    void await(TopicPartition place) {
+        Object[] arguments = {
+            place.topic(), Integer.valueOf(place.partition()), Long.valueOf(Time.SYSTEM.milliseconds()),
+            Members.get(maxBlockOf, producer)
+        };
+        Members.call(waitOnMetadata, producer, arguments);
     }
 
     /** What was collected, compressed as the producer does it. It is valid until the next call. */

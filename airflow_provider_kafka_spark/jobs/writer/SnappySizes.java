@@ -14,6 +14,8 @@ final class SnappySizes {
     /** The first bytes of {@code SnappyOutputStream}, and how many come before its first chunk. */
     private static final long MAGIC = 0x82534e4150505900L;
     private static final int HEAD = 16;
+    /** In place of a chunk's size: another stream follows, with a head of its own. */
+    private static final int NEXT_STREAM = (int) (MAGIC >>> Integer.SIZE);
 
     private SnappySizes() {
     }
@@ -31,6 +33,10 @@ final class SnappySizes {
         all.position(all.position() + HEAD);
         while (all.remaining() > Integer.BYTES) {
             int size = all.getInt();
+            if (size == NEXT_STREAM && all.remaining() >= HEAD - Integer.BYTES) {
+                all.position(all.position() + HEAD - Integer.BYTES);
+                continue;
+            }
             if (size < 0 || size > all.remaining()) {
                 throw new CorruptRecordException("It has a chunk of " + size + " bytes, more than follow.");
             }

@@ -7,7 +7,6 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RecordTooLargeException;
-import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.record.DefaultRecordBatch;
 
 /** The batches that are collected for the partitions of the target: which one gets a record, and when it is sent. */
@@ -128,16 +127,14 @@ final class TargetBatches {
 
     private int partition(BatchWalker record) {
         if (settings.preservePartition) {
-            if (ownPartition >= open.length) {
-                throw new TimeoutException(
-                    "Partition " + ownPartition + " of topic " + topic + " with partition count " + open.length
-                        + " is not present in metadata after 0 ms."
-                );
+            while (ownPartition >= open.length) {
+                producer.await(new TopicPartition(topic, ownPartition));
+                lookAgain(topic);
             }
             return ownPartition;
         }
         if (record.keySize >= 0) {
-            return KeyHash.partition(record.bytes, record.keyAt, record.keySize, open.length);
+            return KeyHash.partition(record.buffer, record.keyAt, record.keySize, open.length);
         }
         if (withoutKey == UNKNOWN) {
             withoutKey = led[ThreadLocalRandom.current().nextInt(led.length)];
@@ -158,9 +155,13 @@ final class TargetBatches {
         if (target.equals(topic) && now - lookedAt < LOOK_NANOS) {
             return;
         }
+        lookAgain(target);
+    }
+
+    private void lookAgain(String target) {
         List found = sink.producer.partitionsFor(target);
         topic = target;
-        lookedAt = now;
+        lookedAt = System.nanoTime();
         if (found.size() != open.length) {
             sendAll();
             open = new TargetBatch[found.size()];

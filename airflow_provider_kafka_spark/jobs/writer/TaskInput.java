@@ -12,6 +12,8 @@ final class TaskInput implements Iterator {
     private Piece piece;
     private boolean isLast;
     private Object ahead;
+    /** The last record of the piece was given: nobody waits for that of the next one in its name. */
+    private boolean isDone;
 
     /** @param isWhole the task has one piece */
     TaskInput(Iterator records, boolean isWhole) {
@@ -23,12 +25,16 @@ final class TaskInput implements Iterator {
     void begin(Piece next, boolean isLastOfTask) {
         piece = next;
         isLast = isLastOfTask;
+        isDone = false;
     }
 
     @Override
     public boolean hasNext() {
         if (isWhole) {
             return records.hasNext();
+        }
+        if (isDone && !isLast) {
+            return false;
         }
         if (ahead == null && records.hasNext()) {
             ahead = records.next();
@@ -44,8 +50,9 @@ final class TaskInput implements Iterator {
         if (!hasNext()) {
             throw new NoSuchElementException();
         }
-        Object found = ahead;
+        ConsumerRecord found = (ConsumerRecord) ahead;
         ahead = null;
+        isDone = found.offset() + 1 >= piece.until;
         return found;
     }
 

@@ -1,5 +1,6 @@
 package airflow_provider_kafka_spark.jobs.writer;
 
+import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -16,6 +17,7 @@ import org.apache.kafka.common.record.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.Record;
 import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Crc32C;
 import org.apache.kafka.common.utils.Utils;
 
@@ -23,6 +25,7 @@ import org.apache.kafka.common.utils.Utils;
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
 public final class BatchWalkerTests {
     private static final int ATTRIBUTES = 21;
+    private static final int HEADER = DefaultRecordBatch.RECORD_BATCH_OVERHEAD;
     private static final int MOST = 1024 * 1024;
     private static final CompressionType[] TYPES = CompressionType.values();
 
@@ -37,6 +40,23 @@ public final class BatchWalkerTests {
             DefaultRecordBatch batch = batch(random, TYPES[round % TYPES.length], 1 + random.nextInt(40));
             equal(kafkas(batch), ours(walker, batch));
         }
+    }
+
+    /** Two snappy streams, one after the other, are one to its library. */
+    public static void readsSnappyStreamsThatFollowEachOther() throws Exception {
+        DefaultRecordBatch plain = batch(new Random(10L), CompressionType.NONE, 30);
+        byte[] all = bytes(plain);
+        int middle = (all.length + HEADER) / 2;
+        ByteBufferOutputStream both = new ByteBufferOutputStream(MOST);
+        both.write(all, 0, HEADER);
+        snappy(all, HEADER, middle, both);
+        snappy(all, middle, all.length, both);
+        ByteBuffer batch = (ByteBuffer) both.buffer().duplicate().flip();
+        batch.putInt(8, batch.limit() - 12);
+        batch.putShort(ATTRIBUTES, (short) CompressionType.SNAPPY.id);
+        DefaultRecordBatch two = first(MemoryRecords.readableRecords(batch));
+        equal(kafkas(plain), kafkas(two));
+        equal(kafkas(plain), ours(new BatchWalker("orders", 0, MOST), two));
     }
 
     /** What is collected is read by Kafka as it was, with the deltas of its new batch. */
@@ -84,9 +104,9 @@ public final class BatchWalkerTests {
             byte[] all = new byte[size + 9];
             random.nextBytes(all);
             byte[] key = Arrays.copyOfRange(all, 4, 4 + size);
-            check(KeyHash.murmur2(all, 4, size) == Utils.murmur2(key), "a key of " + size + " bytes");
+            check(KeyHash.murmur2(ByteBuffer.wrap(all), 4, size) == Utils.murmur2(key), "a key of " + size + " bytes");
             check(
-                KeyHash.partition(all, 4, size, 7) == Utils.toPositive(Utils.murmur2(key)) % 7,
+                KeyHash.partition(ByteBuffer.wrap(all), 4, size, 7) == Utils.toPositive(Utils.murmur2(key)) % 7,
                 "the partition of a key of " + size + " bytes"
             );
         }
@@ -185,6 +205,12 @@ public final class BatchWalkerTests {
             Members.method(Compression.class, "of", new Class[] {CompressionType.class}), null, new Object[] {type}
         );
         return (Compression) ((Compression.Builder) builder).build();
+    }
+
+    private static void snappy(byte[] bytes, int from, int until, ByteBufferOutputStream target) throws Exception {
+        OutputStream stream = compression(CompressionType.SNAPPY).wrapForOutput(target, RecordBatch.MAGIC_VALUE_V2);
+        stream.write(bytes, from, until - from);
+        stream.close();
     }
 
     private static byte[] some(Random random, int most) {

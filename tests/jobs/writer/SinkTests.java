@@ -2,6 +2,7 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import java.nio.ByteBuffer;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -50,6 +51,14 @@ public final class SinkTests {
         sink = isTransactional
             ? (Sink) new TransactionalSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty())
             : (Sink) new PlainSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty());
+    }
+
+    /** After the last record of a piece nobody asks for that of the next one, for which it would be named in a stall. */
+    public static void aPieceThatIsDoneDoesNotWaitForTheNext() {
+        TaskInput input = new TaskInput(new OneRecord(), false);
+        input.begin(Piece.parse(json(PIECE)), false);
+        check(input.hasNext() && ((ConsumerRecord) input.next()).offset() == 99L, "the last record is given");
+        check(!input.hasNext(), "there is no other one");
     }
 
     /** A record costs one look at a range, also in the gaps between ranges, however many there are. */
@@ -451,6 +460,28 @@ public final class SinkTests {
                 Thread.yield();
                 done += producer.completeNext() ? 1 : 0;
             }
+        }
+    }
+
+    /** The last record of a piece; who asks for another one would wait. */
+    private static final class OneRecord implements Iterator {
+        private boolean isGiven;
+
+        @Override
+        public boolean hasNext() {
+            check(!isGiven, "nobody asks for the next piece");
+            return true;
+        }
+
+        @Override
+        public Object next() {
+            isGiven = true;
+            return new ConsumerRecord("orders", 0, 99L, null, null);
+        }
+
+        @Override
+        public void remove() {
+            throw new UnsupportedOperationException();
         }
     }
 }

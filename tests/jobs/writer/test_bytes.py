@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -174,6 +175,25 @@ def test_a_record_that_is_too_large_is_named(kafka_broker: KafkaBroker, topic: T
             assert (failure.record, failure.permanent) == (f"{source}[0]@1", True)
             assert at in failure.reason
             assert job.written() == []
+
+
+def test_a_partition_that_comes_late_is_waited_for(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob
+) -> None:
+    """As Kafka's producer does for each record."""
+    source, target = topic(2, suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"%d" % i, partition=1) for i in range(3)])
+    job, span = new_job(source, target, 3, True), OffsetRange(source, 1, 0, 3)
+    job.change(preserve_partition=True, provenance_header=None)
+    job.pieces = cut({span: 0}, [[span]], {})
+    job.spans = job.pieces[0].spans
+    job.open()
+    late = Timer(2.0, kafka_broker.add_partitions, (target, 2))
+    late.start()
+
+    assert report_of(job).records_as_bytes == 3
+
+    late.join()
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
