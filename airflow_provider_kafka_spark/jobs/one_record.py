@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.provenance import Provenance, provenance_of
-from airflow_provider_kafka_spark.jobs.kafka_admin import BROKER_TIMEOUT_MS, client_config, login_options
+from airflow_provider_kafka_spark.jobs.kafka_admin import client_config, login_options
 
 _SECONDS = 30.0
+#: A leader that hangs leaves time for the next one, and a record of many bytes may come slowly.
+_REQUEST_MS = 10_000
 _POLL_MS = 200
 
 
@@ -42,7 +44,7 @@ def record_reader(jvm: Any, options: Mapping[str, str]) -> Iterator[ReadRecord]:
     """:param options: of Spark's Kafka source or sink; the login is taken from them.
     :raises BrokerUnavailableError: inside ``with``, if a broker does not answer.
     """
-    own = {"kafka.max.poll.records": "1", "kafka.request.timeout.ms": str(BROKER_TIMEOUT_MS)}
+    own = {"kafka.max.poll.records": "1", "kafka.request.timeout.ms": str(_REQUEST_MS)}
     config = client_config(jvm, {**login_options(options), **own})
     config.put("auto.offset.reset", "none")
     config.put("enable.auto.commit", "false")

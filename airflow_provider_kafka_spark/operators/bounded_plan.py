@@ -128,8 +128,10 @@ def _resolved_plan(
         attempt.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
     is_clear = state.earlier is not None
     plan, source, target = _new_plan(attempt, resolve, target, on_rerun, is_clear=is_clear)
-    warnings = [_RERUN.format(state.earlier.records)] if state.earlier is not None else []
-    warnings += [_COPIES_AGAIN] if state.copies_again else []
+    if state.earlier is not None:
+        warnings = [_RERUN.format(state.earlier.records)]
+    else:
+        warnings = [_COPIES_AGAIN] if state.copies_again else []
     plan = replace(plan, missing=(*plan.missing, *lost), warnings=(*plan.warnings, *warnings))
     return plan, source, target, attempt.source.cuts(state.reached, source)
 

@@ -107,13 +107,16 @@ def _found(attempt: Attempt, copies: Sequence[OtherCopy], target: ClusterState) 
     if written.total > _MOST_OFFSETS:
         raise _refused(copies, f"there are {written.total:,} offsets of the target to look at, which would take long")
     by_run: dict[str, dict[tuple[str, int], set[int]]] = {copy.run_id: defaultdict(set) for copy in copies}
+    unread = 0
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     with closing(attempt.sink.new_consumer(**settings)) as consumer:
         until = time.monotonic() + _MOST_SECONDS
         for _, _, message in read_ranges(attempt.sink, consumer, written, "looking for what other runs have copied"):
             if time.monotonic() > until:
                 raise _refused(copies, f"the target could not be read within {_MOST_SECONDS:,.0f} s")
-            found = provenance_of(headers_of(message))
+            headers = headers_of(message)
+            unread += headers is None
+            found = provenance_of(headers)
             if found is not None and found.run_id in by_run:
                 by_run[found.run_id][found.topic, found.partition].add(found.offset)
     there = OffsetRanges()
@@ -121,6 +124,10 @@ def _found(attempt: Attempt, copies: Sequence[OtherCopy], target: ClusterState) 
         of_run = by_run[copy.run_id]
         offsets = {p: of_run[p.topic, p.partition] for p in copy.ranges.topic_partitions}
         there = there.merge(copy.ranges.intersect(ranges_of_offsets(offsets)))
+    if unread and any(copy.ranges.subtract(there) for copy in copies):
+        raise _refused(
+            copies, f"{unread:,} records there have a header whose name is not UTF-8, and nothing tells whose they are"
+        )
     return there
 
 

@@ -39,8 +39,8 @@ from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_sp
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
 #: Beginnings of properties that say what an expression means. Others of SQL name classes, catalogs and places.
 _MEANING_OF_SQL = (
-    *("spark.sql.ansi.", "spark.sql.caseSensitive", "spark.sql.legacy.", "spark.sql.mapKeyDedupPolicy"),
-    *("spark.sql.parser.", "spark.sql.session.", "spark.sql.timestampType"),
+    *("spark.sql.ansi.", "spark.sql.caseSensitive", "spark.sql.function.", "spark.sql.legacy."),
+    *("spark.sql.mapKeyDedupPolicy", "spark.sql.parser.", "spark.sql.session.", "spark.sql.timestampType"),
 )
 
 

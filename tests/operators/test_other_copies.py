@@ -17,6 +17,7 @@ from airflow.sdk.execution_time.comms import AssetEventsResult, GetAssetEventByA
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage
 from airflow_provider_kafka_spark.core.ledger.entry import deliveries_of_event
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
+from airflow_provider_kafka_spark.operators import other_copies
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from tests.airflow_fakes import TaskStateStore
@@ -105,6 +106,18 @@ def test_only_what_is_left_is_copied(waits: CopyTask, ledger: Ledger) -> None:
     assert {s.coverage for s in pair.stretches()} == {Coverage.COVERED}
     assert waits.clear()["delivered_before"] == 13
     assert set(waits.values().values()) == {1}
+
+
+def test_records_that_cannot_be_read_are_not_copied_once_more(
+    waits: CopyTask, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """confluent-kafka cannot read a header whose name is not UTF-8: what it has may be that of the other run."""
+    _other(waits, ledger)
+    monkeypatch.setattr(other_copies, "headers_of", lambda _: None)
+
+    with pytest.raises(AirflowFailException, match=r"AlreadyDeliveredError: .*8 records there have a header whose"):
+        waits.run()
+    assert len(waits.values()) == 8
 
 
 def test_a_run_of_which_nothing_is_left_starts_no_spark(waits: CopyTask, ledger: Ledger) -> None:
