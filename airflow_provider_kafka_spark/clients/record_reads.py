@@ -182,7 +182,7 @@ def _read(
     while missing:
         read = set[TopicPartition]()
         for message in next_messages(consumer, 0.2, most):
-            topic, number, offset = message.topic(), message.partition(), message.offset()
+            topic, number = message.topic(), message.partition()
             if topic is None or number is None:
                 continue
             p = TopicPartition.of((topic, number))
@@ -191,18 +191,11 @@ def _read(
                 read.add(p)
             elif p not in read:
                 continue
-            error, position = message.error(), wanted[p].position
-            if error is not None and error.code() not in UNREADABLE and error.code() != KafkaError._PARTITION_EOF:
-                refused[p] = client.to_error(KafkaException(error), f"reading {p}", f"READ on topic {topic!r}")
-            elif error is not None and error.code() != KafkaError._PARTITION_EOF:
-                # It may have the offset of its batch, which begins before the place that was asked for.
-                found.setdefault(p, []).append((max(offset or 0, position), -1))
-            elif error is None and (offset is None or offset < position):
-                refused[p] = _cut(client, p, position, offset)
-            elif error is None and offset is not None:
-                # A record without a time has -1: it is no answer.
-                kind, ms = message.timestamp()
-                found.setdefault(p, []).append((offset, ms if kind else -1))
+            answer = _answer(client, message, p, wanted[p].position)
+            if isinstance(answer, tuple):
+                found.setdefault(p, []).append(answer)
+            elif answer is not None:
+                refused[p] = answer
         if missing and read:
             # What the client has fetched of them beside is not wanted: of a batch it fetches all records.
             consumer.incremental_unassign([_place(p) for p in read])
@@ -215,6 +208,28 @@ def _read(
             )
     # Records that came since the end was asked do not count.
     return {p: [r for r in found.get(p, []) if r[0] < ends[p]] for p in wanted} | refused
+
+
+def _answer(
+    client: KafkaClient, message: confluent_kafka.Message, p: TopicPartition, position: int
+) -> tuple[int, int] | KafkaSparkError | None:
+    """What a message of the client says: offset and time of a record, or why the partition may not be read; None at its
+    end. A record without a time has -1, and so has one that the client cannot read.
+
+    :param position: that was asked for.
+    """
+    error, offset = message.error(), message.offset()
+    if error is None:
+        if offset is None or offset < position:
+            return _cut(client, p, position, offset)
+        kind, ms = message.timestamp()
+        return offset, ms if kind else -1
+    if error.code() == KafkaError._PARTITION_EOF:
+        return None
+    if error.code() in UNREADABLE:
+        # It may have the offset of its batch, which begins before the place that was asked for.
+        return max(offset or 0, position), -1
+    return client.to_error(KafkaException(error), f"reading {p}", f"READ on topic {p.topic!r}")
 
 
 def _cut(client: KafkaClient, p: TopicPartition, position: int, offset: int | None) -> BrokerUnavailableError:

@@ -116,12 +116,8 @@ def read_offsets(
         if p.topic not in lost
     }
     first_at = run_searches(client, firsts, ends, requests.leave_out)
-    last = {
-        (p, 0): find_newest(answer.timestamp, start[p].offset, ends[p], limits[p])
-        for p, answer in latest.items()
-        if answer.offset >= 0 and p.topic not in lost
-    }
-    newest_ms = run_searches(client, last, ends, requests.leave_out)
+    starts = {p: answer.offset for p, answer in start.items()}
+    newest_ms = _newest_ms(client, requests, latest, starts, ends, limits)
     left = [p for p in partitions if p.topic not in lost]
     return TopicOffsets(
         now_ms,
@@ -129,6 +125,26 @@ def read_offsets(
         {(p, epoch_ms): found for (p, epoch_ms), found in first_at.items() if p.topic not in lost},
         {p: newest_ms.get((p, 0)) for p in latest if p.topic not in lost},
     )
+
+
+def _newest_ms(
+    client: KafkaClient,
+    requests: _Requests,
+    latest: Mapping[TopicPartition, ListOffsetsResultInfo],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    limits: Mapping[TopicPartition, int],
+) -> dict[tuple[TopicPartition, int], int | None]:
+    """The largest credible timestamp of each partition, in ms, by the records near the largest one.
+
+    :param latest: what brokers say of the largest one.
+    """
+    last = {
+        (p, 0): find_newest(answer.timestamp, starts[p], ends[p], limits[p])
+        for p, answer in latest.items()
+        if answer.offset >= 0 and p.topic not in requests.lost
+    }
+    return run_searches(client, last, ends, requests.leave_out)
 
 
 class _Requests:

@@ -403,8 +403,8 @@ records-outside-of-a-window-not-counted: The job counts the records whose time i
 # clients
 marker-taken-for-a-record: A moment is searched among records: the marker of a transaction is none.
   clients/record_reads.py
-  - found.setdefault(p, []).append((offset, ms if kind else -1))
-  + found.setdefault(p, []).append((position, ms if kind else -1))
+  - return offset, ms if kind else -1
+  + return position, ms if kind else -1
   tests/clients/test_record_reads.py::test_a_marker_has_the_time_of_now_and_is_no_record
 permission-not-asked: A missing permission is a named error before Spark starts.
   clients/permissions.py
