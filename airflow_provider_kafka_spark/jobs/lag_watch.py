@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from airflow_provider_kafka_spark.core.errors import PausedTooLongError
@@ -29,14 +29,12 @@ class LagWatch:
         admin: KafkaAdmin,
         topics: Sequence[str],
         log_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pause = pause
         self._admin = admin
         self._topics = topics
         self._log_seconds = log_seconds
-        self._clock = clock
-        self._known_at = self._next_at = clock()
+        self._known_at = self._next_at = time.monotonic()
         self._next_line = 0.0
         self._paused_since: float | None = None
         self._total = 0.0
@@ -45,14 +43,14 @@ class LagWatch:
     @property
     def seconds(self) -> float:
         """How long the job has paused, all together."""
-        return self._total + (0.0 if self._paused_since is None else self._clock() - self._paused_since)
+        return self._total + (0.0 if self._paused_since is None else time.monotonic() - self._paused_since)
 
     def is_paused(self) -> bool:
         """Whether the job has to pause now.
 
         :raises PausedTooLongError: if a pause lasts longer than it may.
         """
-        now = self._clock()
+        now = time.monotonic()
         if now >= self._next_at:
             self._next_at = now + _LOOK_SECONDS
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -109,12 +109,12 @@ class KubernetesApi:
         """Delete a Secret, if it is there."""
         self._ask(lambda api: api.delete_namespaced_secret(name, self.access.namespace, **_RAW), _NOT_FOUND)
 
-    def missing_rights(self, rights: Iterable[tuple[str, str]] = RIGHTS) -> list[str]:
+    def missing_rights(self) -> list[str]:
         """Those that this login lacks, such as ``create secrets``."""
         from kubernetes.client import AuthorizationV1Api
 
         lacking = []
-        for verb, resource in rights:
+        for verb, resource in RIGHTS:
             wanted = {"namespace": self.access.namespace, "verb": verb, "resource": resource}
             review = self._ask_with(AuthorizationV1Api, partial(_review, {"spec": {"resourceAttributes": wanted}}))
             if not (review.get("status") or {}).get("allowed"):
