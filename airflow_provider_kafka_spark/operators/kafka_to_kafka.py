@@ -5,7 +5,7 @@ delivery.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from datetime import timedelta
@@ -286,9 +286,9 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         if self._is_resumed and not self._follows_trigger:
             count_retry(context)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
-        self._item = self._item_of(context, parameters.by_name())
+        self._item = mapped_item(context, parameters.by_name(), KafkaToKafkaOperator)
         if first and now:
-            check_item(self._item, self._item_of(context, now))
+            check_item(self._item, mapped_item(context, now, KafkaToKafkaOperator))
         self._new_targets.check(parameters.transform.topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
@@ -337,13 +337,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     @property
     def _new_targets(self) -> NewTargets:
         return NewTargets(bool(self.create_target_topics), self.new_topic_partitions, self.on_refused_config)
-
-    def _item_of(self, context: Context, parameters: Mapping[str, Any]) -> str:
-        """The item of a mapped task that this is; empty if it is not mapped.
-
-        :param parameters: by name.
-        """
-        return mapped_item(context, parameters, KafkaToKafkaOperator)
 
     @contextmanager
     def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
