@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_kafka_spark.clients import new_token
+from airflow_provider_kafka_spark.clients import new_token, token_requests
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -303,9 +303,9 @@ def test_whatever_fails_behind_the_broker_s_answer_leaves_no_token(
     alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = _living(alice)
-    for step in ("mask_secret", "TokenInfo"):
+    for module, step in ((delegation_token, "mask_secret"), (token_requests, "TokenInfo")):
         with monkeypatch.context() as patch:
-            patch.setattr(delegation_token, step, _fails)
+            patch.setattr(module, step, _fails)
             with pytest.raises(ValueError, match="anything"):
                 alice.create_unchecked()
     # A broker that knows a later one knows all before it.
