@@ -91,8 +91,14 @@ def task_context() -> dict[str, Any]:
         "task_instance": task_instance,
         "task_state_store": _TaskStateStore(),
         "dag_run": SimpleNamespace(clear_number=0),
-        "outlet_events": defaultdict(lambda: SimpleNamespace(extra={}, add=lambda *_, **__: None)),
+        "outlet_events": defaultdict(_outlet_event),
     }
+
+
+def _outlet_event() -> SimpleNamespace:
+    return SimpleNamespace(
+        key=SimpleNamespace(name="copy", uri="kafka://benchmark/copy"), extra={}, add=lambda *_, **__: None
+    )
 
 
 def build_operator(kind: str, arguments: Mapping[str, Any]) -> Any:
