@@ -15,8 +15,9 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQ
 from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.wire.protocol import How
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.attempt import Attempt, WorkerOptions
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 
 #: A time that brokers keep by default, in ms since 1970.
@@ -50,7 +51,8 @@ def timestamps_of_targets(broker: KafkaBroker, count: int) -> Callable[[KafkaHoo
     config = {"retention.ms": "604800000", "cleanup.policy": "delete"}
     target: Any = SimpleNamespace(topic=lambda _: SimpleNamespace(config=config), now_ms=int(time.time() * 1000))
     parameters: Any = SimpleNamespace(transform=SimpleNamespace(preserve_timestamps=True))
-    return lambda hook: Attempt(cast(Any, None), parameters, cast(Any, None), hook, hook).check_timestamps(
+    none = cast(Any, None)
+    return lambda hook: Attempt(none, parameters, none, hook, hook, How(), WorkerOptions(), none).check_timestamps(
         cast(ClusterState, target), plan
     )
 

@@ -76,9 +76,9 @@ def copy_stream(spark: SparkApplication, request: StreamJob) -> JobReport:
         _take_number(spark, stream, request.submission.number)
         totals = StreamTotals.of(stream)
         if stream.unfinished_batch is not None:
-            _finish(spark, request, stream, stream.unfinished_batch, totals, run)
+            _finish(spark, request, stream.unfinished_batch, totals, run)
         _write_manifest(spark, stream)
-        _stream(spark, request, stream, totals, run)
+        _stream(spark, request, totals, run)
     return JobReport(
         run_id=stream.stream_id,
         plan_digest=request.plan_digest,
@@ -204,12 +204,12 @@ def _take_number(spark: SparkApplication, stream: StreamRequest, number: int) ->
 def _finish(
     spark: SparkApplication,
     request: StreamJob,
-    stream: StreamRequest,
     number: int,
     totals: StreamTotals,
     run: RunOwnership,
 ) -> None:
     """Finish the batch that an earlier run began, and commit it."""
+    stream = request.stream
     with ExitStack() as earlier:
         if request.instance != stream.stream_id:
             # The stream begins anew, and the batch is of the generation before.
@@ -231,33 +231,32 @@ def _write_manifest(spark: SparkApplication, stream: StreamRequest) -> None:
     uri = f"{stream.checkpoint}/{MANIFEST_NAME}"
     before = hadoop_files.read(spark, uri)
     if before is None:
-        hadoop_files.write_whole(spark, uri, stream.record)
+        hadoop_files.write_whole(spark, uri, stream.manifest)
     elif StreamManifest.from_json(before, uri).stream_id != stream.stream_id:
         raise CheckpointInUseError(
             f"Another run has begun {stream.checkpoint} since this one was planned; a retry makes a new plan. Set "
             "max_active_runs=1 for the DAG."
         )
-    elif before != stream.record:
-        hadoop_files.overwrite(spark, uri, stream.record)
+    elif before != stream.manifest:
+        hadoop_files.overwrite(spark, uri, stream.manifest)
 
 
-def _stream(
-    spark: SparkApplication, request: StreamJob, stream: StreamRequest, totals: StreamTotals, run: RunOwnership
-) -> None:
+def _stream(spark: SparkApplication, request: StreamJob, totals: StreamTotals, run: RunOwnership) -> None:
     """Run the stream to its end."""
+    stream = request.stream
     failures: list[Exception] = []
     _protect_callbacks(spark)
 
     def copy_batch(_: DataFrame, number: int) -> None:
         try:
-            _copy_batch(spark, request, stream, number, totals, run)
+            _copy_batch(spark, request, number, totals, run)
         except Exception as error:
             # Spark would only pass its text on.
             failures.append(error)
             raise
 
     query = (
-        _source(spark, request, stream)
+        _source(spark, request)
         .writeStream.foreachBatch(copy_batch)
         .option("checkpointLocation", stream.checkpoint)
         .trigger(availableNow=True)
@@ -287,12 +286,12 @@ def _protect_callbacks(spark: SparkApplication) -> None:
 def _copy_batch(
     spark: SparkApplication,
     request: StreamJob,
-    stream: StreamRequest,
     number: int,
     totals: StreamTotals,
     run: RunOwnership,
 ) -> None:
     """Copy the offsets that Spark has written down for a batch. It commits the batch when this returns."""
+    stream = request.stream
     name = f"offsets/{number}"
     uncommitted = Batch.parse(hadoop_files.read(spark, f"{stream.checkpoint}/{name}") or "", number, name)
     ranges = batch_ranges(totals.ends, uncommitted.ends)
@@ -306,7 +305,7 @@ def _copy_batch(
     )
     report = batch.copy_ranges(spark, _of_its_topics(part), run, totals.progress)
     _keep_segments(spark, stream.checkpoint, number, report)
-    _keep_reached(spark, request, stream, uncommitted.ends)
+    _keep_reached(spark, request, uncommitted.ends)
     totals.add(number, report, dict(uncommitted.ends))
 
 
@@ -324,16 +323,15 @@ def _keep_segments(spark: SparkApplication, checkpoint: str, number: int, report
         hadoop_files.delete(spark, f"{folder}/{number - KEPT_SEGMENTS}")
 
 
-def _keep_reached(
-    spark: SparkApplication, request: StreamJob, stream: StreamRequest, ends: Mapping[TopicPartition, int]
-) -> None:
-    """Write down, before a batch is committed, how far a log has reached that goes on behind the end of the plan, by
+def _keep_reached(spark: SparkApplication, request: StreamJob, ends: Mapping[TopicPartition, int]) -> None:
+    """Write down, before a batch is committed, how far a log has reached that goes on beyond the end of the plan, by
     which the next run knows that it was cut. That is known where the plan's leader still leads.
     """
+    stream = request.stream
     from py4j.protocol import Py4JJavaError
 
     uri = f"{stream.checkpoint}/{MANIFEST_NAME}"
-    planned = StreamManifest.from_json(stream.record, uri).reached.offsets
+    planned = StreamManifest.from_json(stream.manifest, uri).reached.offsets
     if all(end <= planned.get(p, end) for p, end in ends.items()):
         # As most batches; the file may know of more by now, and of nothing less.
         return
@@ -352,7 +350,8 @@ def _keep_reached(
         hadoop_files.overwrite(spark, uri, replace(manifest, reached=reached).to_json())
 
 
-def _source(spark: SparkApplication, request: StreamJob, stream: StreamRequest) -> DataFrame:
+def _source(spark: SparkApplication, request: StreamJob) -> DataFrame:
+    stream = request.stream
     reader = (
         spark.session.readStream.format("kafka")
         .options(**request.source_options)

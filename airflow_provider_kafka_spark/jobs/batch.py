@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 _LOOK_MS = 5_000
 
 _UNMAPPED = (
-    "The result has no segments: an earlier try of this run wrote records, and its committed progress does not say any "
-    "more to which offsets. All records are in the target."
+    "The result has no segments: an earlier try of this run wrote records, and its committed progress no longer "
+    "says to which offsets. All records are in the target."
 )
 #: How many ranges Spark's page shows.
 _SHOWN_RANGES = 5
@@ -175,7 +175,7 @@ def _naming_recreated_targets(admin: KafkaAdmin, target_ids: Mapping[str, str]) 
     """Explain a failed write by a target that was deleted: the producer only says that the topic does not answer, and
     the mark of the run and its progress are deleted with the topic.
 
-    :raises TargetRecreatedError: if a target is not the one of the claim any more.
+    :raises TargetRecreatedError: if a target is no longer the topic that was claimed.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -222,10 +222,10 @@ def _raise_if_cut(
     run = remaining.run
     if not run.logs.have_other_leaders():
         return
-    sys.stderr.write("A partition of the target has got another leader: looks whether its log was cut.\n")
-    told = Acknowledged.of(result.targets, _segments(request, remaining, result))
-    told = told.and_also(Acknowledged(remaining.found.lasts))
-    if cut := run.logs.lacking(request, run.run_id, told, may_lack_records(configs, targets)):
+    sys.stderr.write("A partition of the target has a new leader; the job checks whether its log was cut.\n")
+    acknowledged = Acknowledged.of(result.targets, _segments(request, remaining, result))
+    acknowledged = acknowledged.and_also(Acknowledged(remaining.found.lasts))
+    if cut := run.logs.lacking(request, run.run_id, acknowledged, may_lack_records(configs, targets)):
         run.distrust()
         raise DeliveryError(
             f"A target must keep what it has acknowledged; {', '.join(cut[:5])} has not: another leader has cut the "
@@ -256,7 +256,7 @@ def _written_to(
 
 
 def apart(request: CopyJob, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """One range of each partition, and one more of what lies in front of a clear: others may have written between."""
+    """One range of each partition, and one more of what was written before a clear: others may have written between."""
     before, since = list[OffsetRange](), list[OffsetRange]()
     for r in ranges:
         start = request.history.target_starts.get(r.topic, {}).get(str(r.partition), 0)

@@ -76,21 +76,24 @@ class TargetLogs:
         """Whether one has got another leader since, as far as brokers say it."""
         return self.leaders not in ("", leaders_of(self._admin.leader_epochs(self._topics)))
 
-    def lacking(self, request: CopyJob, run_id: str, told: Acknowledged, may_lack: Collection[str]) -> tuple[str, ...]:
+    def lacking(
+        self, request: CopyJob, run_id: str, acknowledged: Acknowledged, may_lack: Collection[str]
+    ) -> tuple[str, ...]:
         """The partitions that have not what was acknowledged.
 
         :param may_lack: targets from which records may be absent.
         """
-        if not told.lasts and not told.segments:
+        if not acknowledged.lasts and not acknowledged.segments:
             return ()
-        return _cut_since(self._admin.jvm, request, run_id, told, self._admin.end_offsets(self._topics), may_lack)
+        ends = self._admin.end_offsets(self._topics)
+        return _cut_since(self._admin.jvm, request, run_id, acknowledged, ends, may_lack)
 
 
 def _cut_since(
     jvm: object,
     request: CopyJob,
     run_id: str,
-    told: Acknowledged,
+    acknowledged: Acknowledged,
     ends: Mapping[Place, int],
     compacted: Collection[str],
 ) -> tuple[str, ...]:
@@ -103,13 +106,13 @@ def _cut_since(
     :param compacted: topics from which a record may be absent.
     :raises BrokerUnavailableError: if a broker does not answer.
     """
-    ordered = sorted(told.segments, key=lambda s: s.target)
-    told_of = [*told.lasts.items(), *((_place(s), s.target.until_offset - 1) for s in ordered)]
-    cut = {place for place, offset in told_of if offset >= ends.get(place, offset + 1)}
+    ordered = sorted(acknowledged.segments, key=lambda s: s.target)
+    last_of = [*acknowledged.lasts.items(), *((_place(s), s.target.until_offset - 1) for s in ordered)]
+    cut = {place for place, offset in last_of if offset >= ends.get(place, offset + 1)}
     cut |= {_place(b) for a, b in pairwise(ordered) if _place(a) == _place(b) and _overlaps(a, b)}
     # They say nothing of a partition that is cut already.
     if request.transform.provenance.in_headers:
-        cut.update(_without_our_header(jvm, request, run_id, told.lasts, cut, compacted))
+        cut.update(_without_our_header(jvm, request, run_id, acknowledged.lasts, cut, compacted))
     elif ordered:
         cut.update(_other_than_source(jvm, request, ordered, cut, compacted))
     return tuple(f"{topic}[{number}]" for topic, number in sorted(cut))

@@ -43,10 +43,10 @@ _LATE = (
 )
 _UNKNOWN_SETTINGS = (
     "The login may not read the settings of the target (DESCRIBE_CONFIGS), so nothing tells whether it is compacted. "
-    "What compaction has removed since an earlier try counts as missing, and is written again behind newer records."
+    "What compaction has removed since an earlier try counts as missing, and is written again after newer records."
 )
 _UNLOOKED = (
-    "The target has had another leader since this run was finished, and the task does not know any more where its "
+    "The target has had another leader since this run was finished, and the task no longer knows where its "
     "records are: whether the log was cut was not looked at. An audit tells."
 )
 _OTHER_FORM = (
@@ -227,7 +227,7 @@ def find_written(spark: SparkApplication, request: CopyJob, run: RunOwnership, t
         "failOnDataLoss": "false",
     }
     earlier = request.earlier.searched
-    #: Where the part begins that the worker does not know.
+    # Where the part begins that the worker does not know.
     starts = {r.topic_partition: r.until_offset for r in earlier}
     if request.history.target_starts and not request.history.adopts_run:
         ends = run.admin.end_offsets(list(request.history.target_starts), committed=True)

@@ -1,7 +1,7 @@
 """Which driver may write for a run, and how far its pieces are: the driver's side of the run protocol.
 
-The steps C1 to C6 of a claim are on the page ``docs/explanation/run-protocol.md``. The decisions are those of
-``core.runs.run_protocol``; here they are carried out at the target's brokers.
+C1 to C6 are the steps 1 to 6 of "The claim" on the page ``docs/explanation/run-protocol.md``. The decisions are those
+of ``core.runs.run_protocol``; here they are carried out at the target's brokers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece
 from airflow_provider_kafka_spark.core.runs.carried_progress import ProvedDelivery, SlotProgress, carried
-from airflow_provider_kafka_spark.core.runs.run_identity import (
-    TRANSACTION_TIMEOUT_MS,
-    owner_group,
-)
+from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS, owner_group
 from airflow_provider_kafka_spark.core.runs.run_protocol import (
     Claimant,
     Decision,
@@ -185,13 +182,13 @@ class RunOwnership:
         of before.
         """
         request = self._request
-        told = _proved(request, claimant, reads_back=self._reads_back)
+        acknowledged = _proved(request, claimant, reads_back=self._reads_back)
         if mark is not None and self.may_be_cut and (mark.run_id, mark.state) == (self.run_id, MarkState.OPEN.value):
             # What is being committed ends before it is looked at.
             self._store.fence(pieces)
             slots = self._store.progress_of(mark)
-            told = told.and_also(Acknowledged.of_slots(request, pieces, slots))
-        return self.logs.lacking(request, self.run_id, told, may_lack)
+            acknowledged = acknowledged.and_also(Acknowledged.of_slots(request, pieces, slots))
+        return self.logs.lacking(request, self.run_id, acknowledged, may_lack)
 
     def distrust(self) -> None:
         """What is committed does not count for the next driver."""
@@ -278,8 +275,8 @@ class RunOwnership:
         # An earlier try may have had transactions, which this login or these brokers need not have.
         with suppress(Py4JJavaError, BrokerUnavailableError):
             self._store.fence(())
-        told = _proved(self._request, claimant, reads_back=self._reads_back)
-        self.cut = self.logs.lacking(self._request, self.run_id, told, may_lack)
+        acknowledged = _proved(self._request, claimant, reads_back=self._reads_back)
+        self.cut = self.logs.lacking(self._request, self.run_id, acknowledged, may_lack)
         may_have = self._request.history.is_retry and not _is_new_run(self._request, mark)
         # There is no progress to go on from.
         return Decision.READ_BACK if may_have else Decision.BEGIN
@@ -367,7 +364,7 @@ def _carried(
 
 @contextmanager
 def run_ownership(spark: SparkApplication, request: CopyJob) -> Iterator[RunOwnership]:
-    """For the claim of a run. Whoever opens it later, with exactly once, keeps this driver from claiming (C1)."""
+    """What a claim of a run needs. With exactly once, a driver that opens it later fences this one (C1)."""
     with ExitStack() as opened:
         admin = opened.enter_context(kafka_admin(spark, request.sink_options))
         producer = None

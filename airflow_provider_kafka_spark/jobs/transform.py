@@ -157,11 +157,9 @@ def to_rows(records: DataFrame, transform: Transform, *, whole: bool) -> DataFra
 
 def names_headers(transform: Transform) -> bool:
     """Whether an expression may look at the headers. A column has to be named, since a star is refused."""
-    expressions = (transform.where, transform.topic_expr, transform.reject_when, *transform.columns.values())
-    return bool(transform.headers) or any("headers" in expanded(sql).lower() for sql in expressions if sql is not None)
+    return bool(transform.headers) or any("headers" in expanded(sql).lower() for sql in transform.sql.values())
 
 
 def needs_sql(transform: Transform) -> bool:
     """Whether an author's expression has to be evaluated for each record."""
-    expressions = (transform.where, transform.topic_expr, transform.reject_when, *transform.columns.values())
-    return any(sql is not None for sql in expressions)
+    return bool(transform.sql)

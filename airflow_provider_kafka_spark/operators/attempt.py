@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,10 +52,10 @@ def connected(
         return KafkaHook(conn_id, timeout, waits_for_start=waits_for_start)
 
     with hook(source_conn_id) as source:
-        if target_conn_id in (None, source_conn_id):
+        if target_conn_id is None or target_conn_id == source_conn_id:
             yield source, source
         else:
-            with hook(str(target_conn_id)) as sink:
+            with hook(target_conn_id) as sink:
                 yield source, sink
 
 
@@ -66,8 +65,8 @@ def login_options(source: KafkaHook, sink: KafkaHook) -> tuple[Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class TryOptions:
-    """What the worker alone needs of its operator: the parameters of this name, which are this try's own.
+class WorkerOptions:
+    """What only the worker needs of its operator: parameters of these names, as each try has them.
 
     :param task_id: of the operator.
     :param new_targets: what to do about targets that do not exist.
@@ -92,7 +91,7 @@ class Attempt:
     :param source: of the cluster to read from.
     :param sink: of the cluster to write to; the same hook if both have one connection.
     :param how: how it is copied.
-    :param own: what this try has beside that.
+    :param worker: what only the worker needs.
     :param log: of the operator.
     """
 
@@ -101,9 +100,9 @@ class Attempt:
     spark: SparkJobHook
     source: KafkaHook
     sink: KafkaHook
-    how: How = field(default_factory=How)
-    own: TryOptions = field(default_factory=TryOptions)
-    log: Any = field(default=logging.getLogger(__name__), repr=False)
+    how: How
+    worker: WorkerOptions
+    log: Any = field(repr=False)
 
     @property
     def rules(self) -> ReadRules:
@@ -112,26 +111,26 @@ class Attempt:
     @property
     def target(self) -> Target:
         """Where records go."""
-        return Target.of(self.parameters.transform, allow_same_topic=self.own.allow_same_topic)
+        return Target.of(self.parameters.transform, allow_same_topic=self.worker.allow_same_topic)
 
     @property
     def client_id(self) -> str:
         """By which brokers know the job's clients."""
-        return f"airflow-kafka-spark-{self.context['ti'].dag_id}.{self.own.task_id}"
+        return f"airflow-kafka-spark-{self.context['ti'].dag_id}.{self.worker.task_id}"
 
     @property
     def title(self) -> str:
         """What Spark's page shows of the task."""
         ti = self.context["ti"]
         index = "" if ti.map_index is None or ti.map_index < 0 else f", map index {ti.map_index}"
-        return f"DAG {ti.dag_id}, task {self.own.task_id}, DAG run {ti.run_id}{index}"
+        return f"DAG {ti.dag_id}, task {self.worker.task_id}, DAG run {ti.run_id}{index}"
 
     def instance(self, item: str) -> str:
         """What this task's runs are found by at the brokers of the target.
 
         :param item: of a mapped task, see ``core.runs.run_identity``; else empty.
         """
-        ti, task_id = self.context["ti"], self.own.task_id
+        ti, task_id = self.context["ti"], self.worker.task_id
         called_id = "" if task_id == ti.task_id else task_id
         return instance_id(deployment_name(), ti.dag_id, ti.run_id, ti.task_id, item, called_id)
 
@@ -153,7 +152,7 @@ class Attempt:
 
     def check_size(self, plan: ReplayPlan) -> None:
         """:raises PlanTooLargeError: if it has more records than ``max_planned_records``."""
-        most = self.own.max_planned_records
+        most = self.worker.max_planned_records
         if most is not None and plan.planned_records > most:
             raise PlanTooLargeError(
                 f"A plan must have at most max_planned_records={most:,} records; this one has up to "

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.core.checks import MISSING_ONLY
+from airflow_provider_kafka_spark.core.checks import MISSING_ONLY, text_or_none
 from airflow_provider_kafka_spark.core.copies.declaration import (
     COMMON,
     STREAM,
@@ -29,17 +29,16 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
-from airflow_provider_kafka_spark.core.streams.verification import (
-    result_of_stream_plan,
-)
+from airflow_provider_kafka_spark.core.streams.verification import result_of_stream_plan
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.starts import parse_any_start
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Submission
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.planned_stream import plan_stream, planned_stream
 from airflow_provider_kafka_spark.operators.stream_result import (
@@ -56,7 +55,7 @@ from airflow_provider_kafka_spark.state.task_state import TaskState
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: The state that a task keeps for its retries; the rest is in the checkpoint.
+#: In the task's state, the id of the Spark application that an earlier try has started.
 _APPLICATION_KEY = "kafka_spark_application"
 
 Start = str | int | datetime | dict[str, Any]
@@ -95,7 +94,6 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     _declared: ClassVar[Sequence[Declared]] = (*COMMON, *STREAM)
     template_fields: Sequence[str] = (*names(STREAM), *KafkaToKafkaOperator.template_fields)
     template_fields_renderers = renderers(_declared)
-    _is_stream: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -171,7 +169,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
     def _selection(self) -> dict[str, Any]:
         starting, reset = (
-            None if _is_blank(value) else parse_any_start(value, name=name).to_json()
+            None if text_or_none(value) is None else parse_any_start(value, name=name).to_json()
             for name, value in (
                 ("starting_offsets", self.starting_offsets),
                 ("reset_checkpoint_to", self.reset_checkpoint_to),
@@ -315,7 +313,3 @@ def _group_of(attempt: Attempt) -> ConsumerGroup | None:
     group = ConsumerGroup(attempt.source, name)
     group.raise_if_members()
     return group
-
-
-def _is_blank(value: object) -> bool:
-    return value is None or (isinstance(value, str) and value.strip() in ("", "None"))

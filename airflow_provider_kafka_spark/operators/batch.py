@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.clients.edge_timestamps import sample_timestamps
 from airflow_provider_kafka_spark.clients.permissions import check_topics
+from airflow_provider_kafka_spark.core.checks import text_or_none
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.copies.declaration import BATCH, Decides, Declared, names, read, read_in_dag
 from airflow_provider_kafka_spark.core.errors import BoundError
@@ -168,7 +169,7 @@ def _moment_of(start: Bound | GroupStart) -> int | None:
 
 
 def _read_timestamp(value: Timestamp | None, name: str) -> int:
-    if value is None or (isinstance(value, str) and value.strip() in ("", "None")):
+    if value is None or text_or_none(value) is None:
         raise BoundError(
             f"{name} must be a moment; its template gave {value!r}. If it comes from a form, fill in the field. If it "
             "is of the data interval: this run has no data interval. Schedule the DAG with CronDataIntervalTimetable "

@@ -9,9 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_kafka_spark.core.checks import (
-    text_or_none,
-)
+from airflow_provider_kafka_spark.core.checks import text_or_none
 from airflow_provider_kafka_spark.core.copies.approved_plan import ApprovedPlan, PlanOrigin
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.copies.declaration import (
@@ -24,13 +22,8 @@ from airflow_provider_kafka_spark.core.copies.declaration import (
     renderers,
 )
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy, RemoteJob
-from airflow_provider_kafka_spark.core.copies.verification import (
-    result_of_empty_plan,
-)
-from airflow_provider_kafka_spark.core.errors import (
-    JobReportMissingError,
-    OptionError,
-)
+from airflow_provider_kafka_spark.core.copies.verification import result_of_empty_plan
+from airflow_provider_kafka_spark.core.errors import JobReportMissingError, OptionError
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.resolve import ResolvedRanges
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted

@@ -103,7 +103,7 @@ def collected(
     """
     of_run = (planned.instance, submitted.submission, report.run_id, report.target_topics)
     try:
-        result = proved_result(attempt.source, planned, report, allow_duplicates=attempt.own.allow_duplicates)
+        result = proved_result(attempt.source, planned, report, allow_duplicates=attempt.worker.allow_duplicates)
     except BrokerError:
         # No answer is no verdict.
         raise

@@ -62,7 +62,7 @@ def plan_bounded(
     transform = transform.of_topics({r.topic for r in resolved.ranges})
     state, plan = store.for_plan(state, resolved, transform, cuts)
     state = replace(state, instance=state.instance or attempt.instance(state.item))
-    _show_checked(attempt, state, plan, target, plan.warnings[len(resolved.warnings) :])
+    _check_and_log(attempt, state, plan, target, plan.warnings[len(resolved.warnings) :])
     path = attempt.log_path(transform, target, plan)
     lags = attempt.check_pace(target)
     empty = attempt.empty_after(plan, source) if looks_beside else OffsetRanges()
@@ -78,9 +78,9 @@ def plan_bounded(
         transform=transform,
         path=path,
         ranges=plan.ranges.without_empty(),
-        spans=plan_spans(plan.ranges, attempt.own.max_records_per_partition),
+        spans=plan_spans(plan.ranges, attempt.worker.max_records_per_partition),
         how=attempt.how,
-        allow_same_topic=attempt.own.allow_same_topic,
+        allow_same_topic=attempt.worker.allow_same_topic,
         history=_history(target, state, plan),
         is_lost=state.is_lost,
         client_id=attempt.client_id,
@@ -89,12 +89,13 @@ def plan_bounded(
     )
 
 
-def _show_checked(
+def _check_and_log(
     attempt: Attempt, state: RunState, plan: ReplayPlan, target: ClusterState, warnings: Sequence[str]
 ) -> None:
-    """Log a plan for whose target the login has what it needs.
+    """Check that the login may write to the target, and log the plan.
 
     :param warnings: the new ones; the table of the plan has all.
+    :raises BrokerAuthorizationError: naming the missing permission.
     """
     for warning in first_ten(warnings):
         attempt.log.warning("%s", warning)
@@ -119,11 +120,11 @@ def _resolved_plan(
         lost = earlier.losses(source, attempt.rules, cuts)
         # Of what another run had copied to a topic that was deleted since, the plan has nothing.
         ids = {name: topic.topic_id for name, topic in target.topics.items()}
-        gone = {} if attempt.own.follows_trigger else recreated(earlier.target_ids, ids)
+        gone = {} if attempt.worker.follows_trigger else recreated(earlier.target_ids, ids)
         if not lost and not gone and earlier.target_cluster_id == target.cluster_id:
             attempt.log.info("Reusing the plan of an earlier try of this run.")
             routes = earlier.target.routes(earlier.topic_ids)
-            new = attempt.own.new_targets.planned(attempt, routes, source, target)
+            new = attempt.worker.new_targets.planned(attempt, routes, source, target)
             return earlier, source, created(attempt, new, target, earlier), cuts
         attempt.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
     is_clear = state.earlier is not None
@@ -149,7 +150,7 @@ def _new_plan(
             approved.check(plan)
         attempt.check_size(plan)
         # A plan says all that would be copied.
-        is_asked = not attempt.own.plan_only
+        is_asked = not attempt.worker.plan_only
         others = left_to_copy(attempt, plan, planned_target, on_rerun, is_clear=is_clear) if is_asked else None
         if others is None:
             return None

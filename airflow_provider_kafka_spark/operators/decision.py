@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.approved_plan import PlanOrigin
-from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
+from airflow_provider_kafka_spark.core.copies.decision import ApprovalFacts, copied_before
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.copies.verification import result_of_plan
@@ -32,7 +32,7 @@ def result_to_approve(
     plan = planned.plan
     result = result_of_plan(plan, planned.run_id, planned.transform, planned.how.pace)
     pace = "none" if planned.how.pace is None else planned.how.pace.describe(plan.planned_records)
-    first = decision(attempt, plan, inlets).items(plan)
+    first = approval_facts(attempt, plan, inlets).items(plan)
     parts = [
         *(markdown_item(name, text) for name, text in first),
         origin.markdown(),
@@ -52,9 +52,9 @@ def show_warnings(result: dict[str, Any], warnings: Sequence[str]) -> None:
             result[name] = "\n".join((result[name], *(as_item("Warning", warning) for warning in warnings)))
 
 
-def decision(attempt: Attempt, plan: ReplayPlan, inlets: Collection[Any]) -> Decision:
+def approval_facts(attempt: Attempt, plan: ReplayPlan, inlets: Collection[Any]) -> ApprovalFacts:
     source, target = (hook.config.bootstrap_servers for hook in (attempt.source, attempt.sink))
-    return Decision(
+    return ApprovalFacts(
         records=attempt.parameters.selection,
         brokers=(source, target),
         asked_by=getattr(attempt.context.get("dag_run"), "triggering_user_name", None) or "",

@@ -47,13 +47,13 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.metrics import count_retry
 from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
 from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
-from airflow_provider_kafka_spark.operators.attempt import Attempt, TryOptions, connected
+from airflow_provider_kafka_spark.operators.attempt import Attempt, WorkerOptions, connected
 from airflow_provider_kafka_spark.operators.decision import show_warnings
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
-from airflow_provider_kafka_spark.state.request_store import RequestStore
+from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import check_item
 from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.submission.expression_check import compile_expressions
@@ -155,7 +155,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     template_fields_renderers = renderers(COMMON)
     ui_color = "#f5e3d0"
     #: A stream has other options than a batch.
-    _is_stream: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -281,7 +280,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
             now.update(self._parsed().by_name())
             return now
 
-        first = RequestStore(context, self.task_id).resume(requested, self.log, as_stored=self._follows_trigger)
+        first = ParameterStore(context, self.task_id).resume(requested, self.log, as_stored=self._follows_trigger)
         self._is_resumed = bool(first)
         if self._is_resumed and not self._follows_trigger:
             count_retry(context)
@@ -325,9 +324,9 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     def _how(self) -> How:
         return How(pace=self._pace(), **self._given(How))
 
-    def _own(self) -> TryOptions:
-        return TryOptions(
-            new_targets=self._new_targets, follows_trigger=self._follows_trigger, **self._given(TryOptions)
+    def _worker_options(self) -> WorkerOptions:
+        return WorkerOptions(
+            new_targets=self._new_targets, follows_trigger=self._follows_trigger, **self._given(WorkerOptions)
         )
 
     def _given(self, kind: type) -> dict[str, Any]:
@@ -345,7 +344,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         ids = parameters.source_conn_id, parameters.target_conn_id
         with connected(*ids, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
-            yield Attempt(context, parameters, spark, source, sink, self._how(), self._own(), self.log)
+            yield Attempt(context, parameters, spark, source, sink, self._how(), self._worker_options(), self.log)
 
     def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
         """The logins of the job while it runs."""
@@ -354,7 +353,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
 
     def _remember(self, attempt: Attempt) -> None:
         """Store the parameters for a retry; called before anything is submitted."""
-        RequestStore(attempt.context, self.task_id).save(attempt.parameters.by_name())
+        ParameterStore(attempt.context, self.task_id).save(attempt.parameters.by_name())
 
     def _skip_if_empty(self, plan: ReplayPlan) -> None:
         """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""
@@ -371,7 +370,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         show_warnings(result, unchecked)
         if self.use_delegation_token:
             unchecked.append("Only the copy creates delegation tokens, and knows whether they live long enough.")
-        if self._is_stream:
+        if planned.stream is not None:
             unchecked.append("Only the copy takes the checkpoint, which another run may be using.")
         result["warnings"][-1:-1] = unchecked
         # The table of the plan has the others. PLAN_ONLY is the last one.

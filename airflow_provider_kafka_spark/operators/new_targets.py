@@ -86,11 +86,11 @@ def plan_for_target(
         carried out, or returns what is to be planned instead. Nothing is created before.
     :raises KafkaSparkError: if the target cannot take the records.
     """
-    own, of_target = attempt.own, attempt.target
-    new = own.new_targets.planned(attempt, of_target.routes(r.topic for r in resolved.ranges), source, target)
+    worker, of_target = attempt.worker, attempt.target
+    new = worker.new_targets.planned(attempt, of_target.routes(r.topic for r in resolved.ranges), source, target)
 
     def plan_with(resolved: ResolvedRanges, state: ClusterState) -> ReplayPlan:
-        layout = own.max_records_per_partition, attempt.how.preserve_order
+        layout = worker.max_records_per_partition, attempt.how.preserve_order
         return make_plan(resolved, source, state, of_target, *layout)
 
     # All that can fail comes before the creation.
@@ -102,7 +102,7 @@ def plan_for_target(
     if new:
         target = created(attempt, new, target, plan)
         plan = plan_with(resolved, target)
-    return replace(plan, warnings=(*_descriptions(new, plan_only=own.plan_only), *plan.warnings)), target
+    return replace(plan, warnings=(*_descriptions(new, plan_only=worker.plan_only), *plan.warnings)), target
 
 
 def created(attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, plan: ReplayPlan) -> ClusterState:
@@ -116,7 +116,7 @@ def created(attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, 
     if not topics:
         return target
     planned = with_new_topics(target, topics)
-    if attempt.own.plan_only:
+    if attempt.worker.plan_only:
         return planned
     attempt.check_target(planned, reads_back=False)
     attempt.check_timestamps(planned, plan)

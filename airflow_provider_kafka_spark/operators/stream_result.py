@@ -64,7 +64,7 @@ def collected_stream(
     finished = finished_offsets(folder.location)
     try:
         check_stream(report, planned.plan, stream_plan.manifest.stream_id, finished, planned.transform)
-        allow = attempt.own.allow_duplicates
+        allow = attempt.worker.allow_duplicates
         warnings = check_counts(attempt.source, planned, report, allow_duplicates=allow)
     except KafkaSparkError:
         store.distrusted()

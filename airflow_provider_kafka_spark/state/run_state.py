@@ -16,7 +16,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, EXACTLY_ONCE, FAIL_ON_RERUN, MISSING_ONLY
 from airflow_provider_kafka_spark.core.copies.identity import fingerprint_changes
@@ -33,16 +33,8 @@ from airflow_provider_kafka_spark.core.topics.known_topics import recreated
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.wire.protocol import (
-    EarlierDelivery,
-    JobReport,
-    Submission,
-    Transform,
-)
+from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport, Submission, Transform
 from airflow_provider_kafka_spark.state.task_state import RUN_KEY, STATE_VERSION, TaskState, TryNumbers, decoded
-
-if TYPE_CHECKING:
-    pass
 
 #: Under this key, of tries that have not submitted anything, with the run's id. It goes with the state, wherever that
 #: is deleted.
@@ -171,7 +163,7 @@ class RunState:
         for topic, ends in self.proved_ends.items():
             starts = {} if topic in gone else (self.target_ends or {}).get(topic, {})
             found += [OffsetRange(topic, n, min(starts.get(n, 0), end), end) for n, end in ends.items()]
-        # A log that was cut since the run began has some in front of where it began.
+        # In a log that was cut, some are before the place where the run began.
         delivered = all_target_ranges(self.result or {})
         return known.merge(found).merge(delivered).without_empty()
 

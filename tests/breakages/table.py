@@ -557,8 +557,8 @@ stream-ahead-of-its-plan-forgotten: A source that was cut before what a stream h
   tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
 found-records-not-looked-at: A job fails whose target loses, while it runs, what a clear has found there.
   jobs/batch.py
-  - told = told.and_also(Acknowledged(remaining.found.lasts))
-  + told = told.and_also(Acknowledged())
+  - acknowledged = acknowledged.and_also(Acknowledged(remaining.found.lasts))
+  + acknowledged = acknowledged.and_also(Acknowledged())
   tests/operators/test_lost_records.py::test_a_target_that_is_cut_while_another_partition_is_written
 failing-expression-quotes-the-record: No log shows what a record holds on which an expression fails.
   jobs/computed_rows.py

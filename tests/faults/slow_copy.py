@@ -77,7 +77,7 @@ def stream_of(request: CopyJob, folder: CheckpointFolder, source: str, lock: Pat
         source={"subscribe": source},
         starting_offsets=json.dumps({source: {str(p): 0 for p in range(PARTITIONS)}}),
         checkpoint=folder.generation_uri(0),
-        record=manifest.to_json(),
+        manifest=manifest.to_json(),
         last_batch=-1 if last is None else last.number,
         lock=folder.lock_uri,
         latest_submission=folder.submission_uri,

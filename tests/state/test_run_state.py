@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport, Transform
-from airflow_provider_kafka_spark.state.request_store import RequestStore
+from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, TryNumbers
 from airflow_provider_kafka_spark.state.stream_state import DeferredStream, StreamRunStore
 from airflow_provider_kafka_spark.state.task_state import TaskState, remember_success
@@ -444,7 +444,7 @@ def test_ten_thousand_ranges_are_stored_in_less_than_airflow_warns_of(store: Tas
     opened, state = load(store)
     state, _ = opened.for_plan(state, plan, TRANSFORM, {})
     opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
-    RequestStore(task_context(store), "task").save({"records": {"offset_ranges": plan.ranges.to_json()}})
+    ParameterStore(task_context(store), "task").save({"records": {"offset_ranges": plan.ranges.to_json()}})
     TaskState(task_context(store), "task").publish("ledger", short_entry(ledger_entry("1" * 16, *texts)))
     sizes = {key: len(json.dumps(value)) for key, value in store.values.items()}
     _, retry = load(store)
@@ -549,13 +549,13 @@ def test_deliveries_of_the_same_origin_count(
 
 def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
     """The parameters that a try with the same ones carries out."""
-    return RequestStore(context, task_id).resume(lambda: REQUESTED, logging.getLogger(__name__))
+    return ParameterStore(context, task_id).resume(lambda: REQUESTED, logging.getLogger(__name__))
 
 
 def test_operators_that_one_task_calls_share_nothing() -> None:
     context = task_context(TaskStateStore(), ti=Try())
     stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
-    RequestStore(context, "first").save(REQUESTED)
+    ParameterStore(context, "first").save(REQUESTED)
     stores[1].submitting(stores[1].load(), PLAN, 1_000, EXACTLY_ONCE)
 
     assert [store.load().has_submitted for store in stores] == [False, True, False]
@@ -577,7 +577,7 @@ def test_a_retry_knows_what_its_first_try_was_asked_for(
     store: TaskStateStore, context: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert resumed(task_context(store, ti=Try())) == {}
-    RequestStore(task_context(store, ti=Try()), "task").save(REQUESTED)
+    ParameterStore(task_context(store, ti=Try()), "task").save(REQUESTED)
     store.values = json.loads(json.dumps(store.values))
 
     assert resumed(task_context(store, **context)) == expected
@@ -654,7 +654,7 @@ def test_a_state_of_another_version_is_an_error(
     """What was delivered is unknown then, so it is not guessed; the message says what to do."""
     context = task_context(store, ti=Try())
     submitted(store, ti=Try())
-    RequestStore(context, "task").save(REQUESTED)
+    ParameterStore(context, "task").save(REQUESTED)
     StreamRunStore(context, "task").submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
     state = TaskState(context, "task")
     state.set(key, {**state.get(key), **change})

@@ -20,7 +20,7 @@ _THERE = (Coverage.COVERED, Coverage.DUPLICATED)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ApprovalFacts:
     """The facts beside the plan.
 
     :param records: the parameters that say which records were asked for, as ``CopyParameters.selection`` has them.

@@ -142,7 +142,7 @@ def _pause(value: Any, _: str) -> dict[str, Any] | None:
 
 
 def _one_of(check: Callable[[Any], object]) -> Kind:
-    """Words of which the check knows all."""
+    """Values that ``check`` accepts; it raises an error for others."""
 
     def read(value: Any, _: str) -> Any:
         check(value)

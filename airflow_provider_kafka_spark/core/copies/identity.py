@@ -3,7 +3,8 @@
 What earlier tries delivered counts only for the same copy. Of a bounded copy the parts of its identity are in the
 delivery key (``core.runs.run_protocol``), and the task keeps a digest of each. A stream's checkpoint is bound to its
 part (:class:`Binding`), and each of its batches has a form (:class:`BatchForm`), which is in the key of the batch.
-All parts are fields of :class:`~airflow_provider_kafka_spark.core.wire.protocol.Transform`.
+Most parts are fields of :class:`~airflow_provider_kafka_spark.core.wire.protocol.Transform`; the others are clusters,
+ids of topics, the selection, the isolation level and the delivery.
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@ The ledger says where to look, and the target what is there: docs/explanation/ru
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from airflow_provider_kafka_spark.core.copies.identity import digest_of
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.ledger.entry import Delivery, TaskRun, entries_in
@@ -29,8 +28,7 @@ FORM = "form"
 def form_of(transform: Transform) -> str:
     """Identifies how records are changed: two copies with one form write the same for a record."""
     values = encode(transform)
-    text = json.dumps({name: values[name] for name in Transform.form()}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest_of({name: values[name] for name in Transform.form()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +62,9 @@ def other_copies(events: Iterable[Any], plan: ReplayPlan, transform: Transform, 
     found = list[OtherCopy]()
     for event in events:
         by = TaskRun(event.source_dag_id or "", event.source_run_id or "", event.source_task_id or "")
-        if (
-            not by.task_id
-            or (by.dag_id, by.run_id) == (own.dag_id, own.run_id)
-            or (by.dag_id, by.task_id)
-            == (
-                own.dag_id,
-                own.task_id,
-            )
-        ):
+        is_own_run = (by.dag_id, by.run_id) == (own.dag_id, own.run_id)
+        is_own_task = (by.dag_id, by.task_id) == (own.dag_id, own.task_id)
+        if not by.task_id or is_own_run or is_own_task:
             continue
         for entry in entries_in(event.extra):
             delivery = Delivery.parse(entry, by)

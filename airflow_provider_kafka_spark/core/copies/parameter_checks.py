@@ -38,7 +38,7 @@ def check_names(parameters: CopyParameters, spark_version: str) -> list[str]:
     """Check the names of functions and columns before Spark starts, and so in a plan, too.
 
     :param spark_version: such as ``"4.0.0"``.
-    :return: of a newer one than known here: what it may refuse.
+    :return: warnings, if Spark is newer than ``NEWEST_SPARK``: names that it may refuse.
     :raises ExpressionError: if Spark has no function of a name, or a record no such column.
     """
     unknown = list(_unknown_names(parameters))

@@ -151,7 +151,7 @@ def delivery_key(
     source has lost. Progress of another key does not count, see :func:`counts_for`.
 
     :param parts: all that decides which records are written and how, by name, as plain JSON: the ``run_id``, the
-        delivery, the source's cluster and topic ids, the target's cluster, the transformation and so on.
+        delivery, both clusters, the transformation and so on. Ids of source topics are in the names of the pieces.
     :param target_ids: id of each target topic; one that is recreated has another.
     :param pieces: of the plan; None for a stream, whose batches share their progress.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.copies.decision import Decision, copied_before
+from airflow_provider_kafka_spark.core.copies.decision import ApprovalFacts, copied_before
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
@@ -41,7 +41,7 @@ def _event(*ranges: str, at: datetime = _NOW, **changes: Any) -> Any:
 
 
 def test_begins_with_what_was_asked_for_and_by_whom() -> None:
-    decision = Decision(_WINDOW, ("a:9092", "b:9092"), "ada", 40)
+    decision = ApprovalFacts(_WINDOW, ("a:9092", "b:9092"), "ada", 40)
 
     assert decision.items(_plan("orders:0:0:100")) == [
         ("Records", "at most 100, to copy"),
@@ -53,7 +53,7 @@ def test_begins_with_what_was_asked_for_and_by_whom() -> None:
 
 
 def test_an_empty_plan_begins_with_a_warning_and_the_table_has_exact_ranges() -> None:
-    items = Decision({"offset_ranges": ["orders:0:7:7"]}, ("a:9092", "a:9092")).items(_plan("orders:0:7:7"))
+    items = ApprovalFacts({"offset_ranges": ["orders:0:7:7"]}, ("a:9092", "a:9092")).items(_plan("orders:0:7:7"))
 
     assert [name for name, _ in items] == ["Warning", "Records", "Brokers"]
     assert "nothing would be copied" in items[0][1]

@@ -118,7 +118,7 @@ class JobReport:
     :param duplicates: records of this run that the target has more than once, if the job checked it.
     :param may_have_duplicates: records may be in the target more than once, and no header tells which.
     :param leaves_mark: the mark of the run stays that of another plan, whose progress goes on to count.
-    :param failed_tasks: Spark tasks that failed, or were lost and ran again, while the job succeeded.
+    :param failed_tasks: of a job that writes at least once, Spark tasks that failed, or were lost and ran again.
     :param progress_groups: the consumer groups that hold the progress of this run's tasks.
     :param batches: of a stream, in order; those without records are left out.
     :param audit: what an audit found; None for a copy.

@@ -165,7 +165,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How a copy is carried out, whatever it copies: the parameters of this name.
+    """How a copy is carried out, whatever it copies. Fields have the names of parameters, except for ``pace``, which
+    four of them make.
 
     :param fail_on_data_loss: offsets that are gone are an error.
     :param reader: who reads the records, see ``core.copies.batch_path``; None for the default.
@@ -188,7 +189,7 @@ class StreamRequest:
     :param source: the option that says what is subscribed to, for Spark's source.
     :param starting_offsets: Spark's JSON; counts only until Spark has written its own.
     :param checkpoint: folder of the generation, as URI.
-    :param record: the generation's manifest, as JSON text.
+    :param manifest: of the generation, as JSON text.
     :param last_batch: number of the last batch that had started when the worker read the checkpoint, -1 for none. A
         different number means that another run was active meanwhile.
     :param unfinished_batch: number of the batch that ``StreamJob.ranges`` finish first, or None.
@@ -205,7 +206,7 @@ class StreamRequest:
     source: Mapping[str, str]
     starting_offsets: str
     checkpoint: str
-    record: str
+    manifest: str
     last_batch: int = field(metadata=FROM_MINUS_ONE)
     lock: str
     latest_submission: str
@@ -288,6 +289,8 @@ class CopyJob(JobRequest):
     """Copy exactly the ranges.
 
     :param instance: by which the run is found at the target's brokers, see ``core.runs.run_identity``.
+    :param submission: this one.
+    :param history: what the worker knows of the run before it.
     :param delivery: ``exactly_once`` or ``at_least_once``.
     :param delivery_parts: what decides which records are written and to where, by name, as far as the worker knows it.
     :param how: how it is carried out.

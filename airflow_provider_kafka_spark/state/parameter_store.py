@@ -25,8 +25,8 @@ class _Request:
     requested: Mapping[str, Any]
 
 
-class RequestStore:
-    """The parameters of the first try of this task instance, as they were rendered then.
+class ParameterStore:
+    """The parameters of the first try of this task instance that has submitted a job, as they were rendered then.
 
     :param task_id: of the operator.
     """
