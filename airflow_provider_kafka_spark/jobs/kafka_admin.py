@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, DeliveryError, JarError
@@ -193,11 +193,15 @@ class KafkaAdmin:
     def check_lists_transactions(self) -> None:
         """Ask once what a retry asks (Kafka 3.0), before anything is written.
 
+        Each broker is asked. One that hangs, and has nothing to do with this run, is none of its concern.
+
         :raises Py4JJavaError: an ``UnsupportedVersionException``, if the brokers do not know the request.
         """
         options = self.jvm.org.apache.kafka.clients.admin.ListTransactionsOptions()
         # No producer has this id, so the answer is empty; a cluster may have a hundred thousand transactional ids.
-        self._get(self._client.listTransactions(options.filterProducerIds(self._list([2**62]))).all())
+        asked = self._client.listTransactions(options.filterProducerIds(self._list([2**62])))
+        with suppress(BrokerUnavailableError):
+            self._get(asked.all(), BROKER_TIMEOUT_MS)
 
     def fence(self, transactional_ids: Sequence[str], timeout_ms: int) -> None:
         """Abort what is open under these ids, and fence the producers that use them.

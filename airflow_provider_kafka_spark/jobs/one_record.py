@@ -12,9 +12,9 @@ from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.provenance import Provenance, provenance_of
 from airflow_provider_kafka_spark.jobs.kafka_admin import client_config, login_options
 
-_SECONDS = 30.0
+_SECONDS = 50.0
 #: A leader that hangs leaves time for the next one, and a record of many bytes may come slowly.
-_REQUEST_MS = 10_000
+_REQUEST_MS = 20_000
 _POLL_MS = 200
 
 

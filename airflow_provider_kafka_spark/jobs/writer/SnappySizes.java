@@ -17,6 +17,9 @@ final class SnappySizes {
     /** In place of a chunk's size: another stream follows, with a head of its own. */
     private static final int NEXT_STREAM = (int) (MAGIC >>> Integer.SIZE);
 
+    /** Heads in a row: the library calls itself for each, and a stack that is full ends the executor. */
+    private static final int MOST_HEADS = 100;
+
     private SnappySizes() {
     }
 
@@ -31,10 +34,14 @@ final class SnappySizes {
             return;
         }
         all.position(all.position() + HEAD);
-        while (all.remaining() > Integer.BYTES) {
+        int heads = 1;
+        while (all.remaining() >= Integer.BYTES) {
             int size = all.getInt();
             if (size == NEXT_STREAM && all.remaining() >= HEAD - Integer.BYTES) {
                 all.position(all.position() + HEAD - Integer.BYTES);
+                if (++heads > MOST_HEADS) {
+                    throw new CorruptRecordException("It has " + heads + " heads of streams without a chunk.");
+                }
                 continue;
             }
             if (size < 0 || size > all.remaining()) {
@@ -42,6 +49,7 @@ final class SnappySizes {
             }
             checkChunk(all, most);
             all.position(all.position() + size);
+            heads = 0;
         }
     }
 

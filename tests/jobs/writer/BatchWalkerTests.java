@@ -51,12 +51,26 @@ public final class BatchWalkerTests {
         both.write(all, 0, HEADER);
         snappy(all, HEADER, middle, both);
         snappy(all, middle, all.length, both);
-        ByteBuffer batch = (ByteBuffer) both.buffer().duplicate().flip();
-        batch.putInt(8, batch.limit() - 12);
-        batch.putShort(ATTRIBUTES, (short) CompressionType.SNAPPY.id);
-        DefaultRecordBatch two = first(MemoryRecords.readableRecords(batch));
+        DefaultRecordBatch two = ofSnappy(both);
         equal(kafkas(plain), kafkas(two));
         equal(kafkas(plain), ours(new BatchWalker("orders", 0, MOST), two));
+    }
+
+    /** What the library would end the executor for, or take half a gigabyte for, is an error before. */
+    public static void whatFollowsASnappyStreamIsChecked() throws Exception {
+        byte[] all = bytes(batch(new Random(11L), CompressionType.NONE, 5));
+        ByteBuffer heads = ByteBuffer.allocate(16 * 65000);
+        while (heads.hasRemaining()) {
+            heads.putLong(0x82534e4150505900L).putInt(1).putInt(1);
+        }
+        byte[][] ends = {heads.array(), {0x1f, -1, -1, -1}, {-128, 0, 0, 0}, {0, 0, 0, 0}};
+        for (int i = 0; i < ends.length; i++) {
+            ByteBufferOutputStream stream = new ByteBufferOutputStream(MOST);
+            stream.write(all, 0, HEADER);
+            snappy(all, HEADER, all.length, stream);
+            stream.write(ends[i], 0, ends[i].length);
+            check(isDamaged(new BatchWalker("orders", 0, MOST), ofSnappy(stream)), "end " + i + " is an error");
+        }
     }
 
     /** What is collected is read by Kafka as it was, with the deltas of its new batch. */
@@ -211,6 +225,13 @@ public final class BatchWalkerTests {
         OutputStream stream = compression(CompressionType.SNAPPY).wrapForOutput(target, RecordBatch.MAGIC_VALUE_V2);
         stream.write(bytes, from, until - from);
         stream.close();
+    }
+
+    private static DefaultRecordBatch ofSnappy(ByteBufferOutputStream written) {
+        ByteBuffer batch = (ByteBuffer) written.buffer().duplicate().flip();
+        batch.putInt(8, batch.limit() - 12);
+        batch.putShort(ATTRIBUTES, (short) CompressionType.SNAPPY.id);
+        return first(MemoryRecords.readableRecords(batch));
     }
 
     private static byte[] some(Random random, int most) {
