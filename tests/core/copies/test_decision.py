@@ -11,7 +11,7 @@ from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
-from airflow_provider_kafka_spark.operators.decision import decision
+from airflow_provider_kafka_spark.operators.decision import approval_facts
 from tests.core.ledger.test_coverage import entry
 
 _NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -85,7 +85,7 @@ def test_a_plan_is_no_worse_without_the_ledger(caplog: pytest.LogCaptureFixture)
     context = {"inlet_events": MappingProxyType({})}
     attempt = SimpleNamespace(source=hook, sink=hook, context=context, parameters=SimpleNamespace(selection=_WINDOW))
 
-    made = decision(attempt, _plan("orders:0:0:100"), [COPIES])  # type: ignore[arg-type]
+    made = approval_facts(attempt, _plan("orders:0:0:100"), [COPIES])  # type: ignore[arg-type]
 
     assert made.copied_before is None
     assert "the ledger could not be read: KeyError" in caplog.text
