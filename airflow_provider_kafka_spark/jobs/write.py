@@ -43,8 +43,8 @@ _DELIVERY_TIMEOUT_MS = 120_000
 _MARGIN_MS = 10_000
 #: Records of one transaction at most; most are committed after a time, so that consumers see them.
 COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
-#: Smaller batches take longer, one request each, than new ones of many records.
-LEAST_BYTES = 18_432
+#: Smaller batches take longer, one request each, than new ones of many records: see docs/explanation/performance.md.
+LEAST_BYTES = 32_768
 #: A record that is read into memory, however it is compressed: more than any that can be sent by default.
 _MAX_RECORD_BYTES, _MAX_REQUEST = 64 * 1024 * 1024, "kafka.max.request.size"
 #: What a broker takes by default, where the target's setting is not known.

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, History, StreamJob, StreamRequest
+from airflow_provider_kafka_spark.jobs.write import LEAST_BYTES
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from tests.faults.cases import Brokers, Case, Fault, Kind, Layout
@@ -38,7 +39,7 @@ def new_copy(case: Case, broker: BrokerClient, tell: Callable[[str, object], Non
     # Retention would delete what is old.
     now = int(time.time() * 1000) - RECORDS
     # Small batches are not passed on, and those that compression makes small.
-    rest = 700 if case.delivery.by_batches else 0
+    rest = LEAST_BYTES // 16 if case.delivery.by_batches else 0
     records = [
         Record(
             b"k%d" % i,

@@ -4,6 +4,8 @@ and batches on the one with another Kafka client; the rest is of the long ring.
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -62,7 +64,7 @@ def test_batches_that_are_passed_on(spark_version: str, kafka: KafkaBroker, topi
     """Where the Kafka client is another one, records are read one by one, and the result says so."""
     source, target = topic(suffix="source"), topic(suffix="target")
     # Smaller batches would be put together.
-    values = [b"%0200d" % i for i in range(100)]
+    values = [os.urandom(1_000) for _ in range(100)]
     kafka.produce(source, [Record(b"k", value) for value in values], {"linger.ms": 1_000})
     operator = ReplayOffsetRangesOperator(
         task_id="replay",
