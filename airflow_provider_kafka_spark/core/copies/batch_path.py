@@ -29,13 +29,7 @@ def sql_of(transform: Transform) -> tuple[str, ...]:
     >>> sql_of(Transform(topic="copy", where="offset > 5", keys=("a",)))
     ('where',)
     """
-    asked = {
-        "where": transform.where is not None,
-        "columns": bool(transform.columns),
-        "target_topic_expr": transform.topic_expr is not None,
-        "reject_when": transform.reject_when is not None,
-    }
-    return tuple(name for name, is_asked in asked.items() if is_asked)
+    return tuple(dict.fromkeys(name.partition("[")[0] for name in transform.sql))
 
 
 def changes(transform: Transform) -> tuple[str, ...]:

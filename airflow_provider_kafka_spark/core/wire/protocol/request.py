@@ -93,7 +93,7 @@ class Transform:
             "target_topic_expr": self.topic_expr,
             "reject_when": self.reject_when,
         }
-        return {name: sql for name, sql in found.items() if sql}
+        return {name: sql for name, sql in found.items() if sql is not None}
 
     @property
     def has_filter(self) -> bool:
