@@ -154,7 +154,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     template_fields: Sequence[str] = (*names(COMMON), *AnnouncingOperator.template_fields)
     template_fields_renderers = renderers(COMMON)
     ui_color = "#f5e3d0"
-    #: A stream has other options than a batch.
 
     def __init__(
         self,

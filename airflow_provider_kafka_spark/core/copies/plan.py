@@ -247,37 +247,11 @@ def make_plan(
     :raises TargetError: if the target does not exist, has too few partitions, or is a source.
     """
     names = sorted({r.topic for r in resolved.ranges})
-    counts = {name: source.topic(name).count for name in names}
-    if source.cluster_id == target_cluster.cluster_id and target.dead_letters in names:
-        raise TargetError(
-            f"dead_letter_topic must not be a topic that is read; {target.dead_letters!r} is. Choose another one, such "
-            f"as {target.dead_letters + '.DLT'!r}."
-        )
+    target_warnings = _check_targets(names, resolved.ranges, source, target_cluster, target)
     routes = target.routes(names)
-    target_warnings: list[str] = []
-    by_topic, read = resolved.ranges.by_topic(), frozenset(names)
-    for name, sources in routes.items():
-        own = {topic: by_topic[topic] for topic in sources}
-        target_warnings += check_target(name, target, own, source, target_cluster, read)
     states = {name: state for name, state in target_cluster.topics.items() if name in routes}
-    ends = {
-        name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
-    }
-    if len(resolved.ranges) > MAX_RANGES:
-        raise PlanTooLargeError(
-            f"The plan must have at most {MAX_RANGES:,} ranges, which is what the ledger reads of a copy; it has "
-            f"{len(resolved.ranges):,}. Give some of them at a time, such as those of one topic, or ranges with what "
-            "lies between them."
-        )
+    _check_count(resolved.ranges)
     tasks = _count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order)
-    sizes = {
-        "Kafka partitions": sum(1 for _ in resolved.ranges.without_empty().by_partition()),
-        "ranges": len(resolved.ranges),
-        "source topics": len(names),
-        "target topics": len(routes),
-        "Spark tasks": tasks,
-        "consumer groups of progress": _count_groups(tasks, states),
-    }
     return ReplayPlan(
         source_cluster_id=source.cluster_id,
         target_cluster_id=target_cluster.cluster_id,
@@ -287,17 +261,48 @@ def make_plan(
         leaves_out=resolved.leaves_out,
         topic_ids={name: topic_id for name in names if (topic_id := source.topic(name).topic_id)},
         reached=LogEnds.of(resolved.ranges.without_empty(), source),
-        partition_counts=counts,
-        target_ends=ends,
+        partition_counts={name: source.topic(name).count for name in names},
+        target_ends={
+            name: {number: p.high_watermark for number, p in state.partitions.items()} for name, state in states.items()
+        },
         target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},
         window=resolved.window,
         spark_partitions=tasks,
         warnings=(
             *resolved.warnings,
-            *cost_warnings(sizes),
+            *cost_warnings(_sizes(resolved.ranges, states, tasks)),
             *first_ten(target_warnings, "more of its targets"),
         ),
     )
+
+
+def _check_targets(
+    names: list[str], ranges: OffsetRanges, source: ClusterState, target_cluster: ClusterState, target: Target
+) -> list[str]:
+    """Check every target that is known, as :func:`check_target` does.
+
+    :param names: the topics that are read.
+    """
+    if source.cluster_id == target_cluster.cluster_id and target.dead_letters in names:
+        raise TargetError(
+            f"dead_letter_topic must not be a topic that is read; {target.dead_letters!r} is. Choose another one, such "
+            f"as {target.dead_letters + '.DLT'!r}."
+        )
+    by_topic, read = ranges.by_topic(), frozenset(names)
+    warnings = []
+    for name, sources in target.routes(names).items():
+        own = {topic: by_topic[topic] for topic in sources}
+        warnings += check_target(name, target, own, source, target_cluster, read)
+    return warnings
+
+
+def _check_count(ranges: OffsetRanges) -> None:
+    if len(ranges) > MAX_RANGES:
+        raise PlanTooLargeError(
+            f"The plan must have at most {MAX_RANGES:,} ranges, which is what the ledger reads of a copy; it has "
+            f"{len(ranges):,}. Give some of them at a time, such as those of one topic, or ranges with what lies "
+            "between them."
+        )
 
 
 def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
@@ -311,10 +316,18 @@ def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
     return tasks
 
 
-def _count_groups(tasks: int, targets: Mapping[str, TopicState]) -> int:
-    """Each holds the progress of as many tasks as the first target has partitions. 0 if only the job knows that."""
+def _sizes(ranges: OffsetRanges, targets: Mapping[str, TopicState], tasks: int) -> dict[str, int]:
+    """As :func:`cost_warnings` takes them. Of targets that only the job knows, there are none."""
+    # A group holds the progress of as many tasks as the first target has partitions.
     width = targets[min(targets)].count if targets else 0
-    return -(-tasks // width) if width else 0
+    return {
+        "Kafka partitions": sum(1 for _ in ranges.without_empty().by_partition()),
+        "ranges": len(ranges),
+        "source topics": len({r.topic for r in ranges}),
+        "target topics": len(targets),
+        "Spark tasks": tasks,
+        "consumer groups of progress": -(-tasks // width) if width else 0,
+    }
 
 
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -6,7 +6,7 @@ recreated it reads only the records after the old offset (3 of 40 records in a t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
@@ -208,11 +208,56 @@ def _go_on(
     rules: ReadRules,
     new_stream_id: str,
 ) -> StreamPlan:
+    stands = _standing(checkpoint, manifest, cluster)
+    # Before the selection, which may name a deleted topic, is compared with the cluster: this error names the loss.
+    raise_on_data_loss(stands.missing, rules)
+    selection, absent = _still_there(selection, cluster, rules)
+    partitions = selection.partitions(cluster)
     finished = checkpoint.finished
+    added = tuple(p for p in partitions if p not in finished)
+    starts = {**stands.starts, **{p: cluster.partition(p).log_start for p in added}}
+    ranges = OffsetRanges(_unread(p, starts[p], cluster, rules, is_other=p in stands.lost) for p in partitions)
+    warnings = [
+        *first_ten([f"The topic {name!r} does not exist and is left out." for name in absent]),
+        *open_transactions({p: cluster.partition(p) for p in partitions}, rules),
+    ]
+    missing = raise_on_data_loss([*stands.missing, *_aged_out(added, cluster)], rules)
+    resolved = ResolvedRanges(ranges, missing, tuple(warnings))
+    uncommitted = _readable([r for r in stands.batch if r.size], cluster, rules)
+    number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
+    if uncommitted:
+        _raise_if_changed(checkpoint, manifest.form, form)
+    now = replace(manifest, form=form, topic_ids=_topic_ids(ranges, cluster), reached=LogEnds.of(ranges, cluster))
+    if not stands.lost:
+        same = replace(now, topic_ids={**manifest.topic_ids, **now.topic_ids})
+        return StreamPlan(resolved, checkpoint.number, same, False, uncommitted, number, added)
+    # The offsets of the old topic do not apply to the new one, so Spark gets a checkpoint without them.
+    after = {**starts, **{r.topic_partition: r.until_offset for r in uncommitted}}
+    new = replace(now, stream_id=new_stream_id, starting={p: after[p] for p in partitions})
+    return StreamPlan(resolved, checkpoint.number + 1, new, True, uncommitted, number if uncommitted else None, added)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Where a stream stands in the logs as they are now.
+
+    :param starts: the next offset of each partition that still exists.
+    :param batch: what the logs still have of an uncommitted batch.
+    :param missing: what is gone.
+    :param lost: partitions that hold other records now, or none.
+    """
+
+    starts: Mapping[TopicPartition, int]
+    batch: list[OffsetRange]
+    missing: list[MissingRange]
+    lost: Collection[TopicPartition]
+
+
+def _standing(checkpoint: Checkpoint, manifest: StreamManifest, cluster: ClusterState) -> _Standing:
     starts: dict[TopicPartition, int] = {}
     missing: list[MissingRange] = []
     lost: set[TopicPartition] = set()
-    for p, offset in sorted(finished.items()):
+    for p, offset in sorted(checkpoint.finished.items()):
         start, gone = _start_of(p, offset, manifest.topic_ids.get(p.topic), cluster)
         missing += gone
         if start is not None:
@@ -220,42 +265,26 @@ def _go_on(
         if start is None or (gone and not gone[0].offset_range.size):
             lost.add(p)
     batch, cut = _uncut(checkpoint, lost, cluster)
-    missing += cut
-    lost |= {m.offset_range.topic_partition for m in cut}
-    # Before the selection, which may name a deleted topic, is compared with the cluster: this error names the loss.
-    raise_on_data_loss(missing, rules)
-    selection, absent = _still_there(selection, cluster, rules)
-    partitions = selection.partitions(cluster)
-    added = tuple(p for p in partitions if p not in finished)
+    return _Standing(starts, batch, [*missing, *cut], lost | {m.offset_range.topic_partition for m in cut})
+
+
+def _aged_out(added: Iterable[TopicPartition], cluster: ClusterState) -> Iterator[MissingRange]:
     for p in added:
-        log_start = cluster.partition(p).log_start
-        starts[p] = log_start
-        if log_start:
+        if log_start := cluster.partition(p).log_start:
             reason = f"aged out before it was read: {p} is new to the stream and its log starts at {log_start}"
-            missing.append(MissingRange(OffsetRange(p.topic, p.partition, 0, log_start), reason))
-    ranges, warnings = [], first_ten([f"The topic {name!r} does not exist and is left out." for name in absent])
-    for p in partitions:
-        state = cluster.partition(p)
-        if p not in lost:
-            # After a run that read uncommitted records, Spark would report lost data, or go back.
-            check_end(starts[p], p, state, rules)
-        ranges.append(OffsetRange(p.topic, p.partition, starts[p], max(starts[p], rules.end_of(state))))
-    warnings += open_transactions({p: cluster.partition(p) for p in partitions}, rules)
-    resolved = ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), tuple(warnings))
-    uncommitted = _readable([r for r in batch if r.size], cluster, rules)
-    number = checkpoint.uncommitted.number if checkpoint.uncommitted is not None else None
-    if uncommitted:
-        _raise_if_changed(checkpoint, manifest.form, form)
-    topic_ids, reached = _topic_ids(resolved.ranges, cluster), LogEnds.of(resolved.ranges, cluster)
-    if not lost:
-        all_ids = {**manifest.topic_ids, **topic_ids}
-        same = replace(manifest, form=form, topic_ids=all_ids, reached=reached)
-        return StreamPlan(resolved, checkpoint.number, same, False, uncommitted, number, added)
-    # The offsets of the old topic do not apply to the new one, so Spark gets a checkpoint without them.
-    after = {**starts, **{r.topic_partition: r.until_offset for r in uncommitted}}
-    starting = {p: after[p] for p in partitions}
-    new = replace(manifest, form=form, stream_id=new_stream_id, starting=starting, topic_ids=topic_ids, reached=reached)
-    return StreamPlan(resolved, checkpoint.number + 1, new, True, uncommitted, number if uncommitted else None, added)
+            yield MissingRange(OffsetRange(p.topic, p.partition, 0, log_start), reason)
+
+
+def _unread(p: TopicPartition, start: int, cluster: ClusterState, rules: ReadRules, *, is_other: bool) -> OffsetRange:
+    """From the start to the end of the log.
+
+    :param is_other: it holds other records now.
+    """
+    state = cluster.partition(p)
+    if not is_other:
+        # After a run that read uncommitted records, Spark would report lost data, or go back.
+        check_end(start, p, state, rules)
+    return OffsetRange(p.topic, p.partition, start, max(start, rules.end_of(state)))
 
 
 def _uncut(

@@ -149,19 +149,11 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
     :raises BoundError: if it is anything else, names an offset that is no integer, or a key twice.
     """
     name = name or ("ending_offsets" if side == "end" else "starting_offsets")
-    allowed = "'latest'" if side == "end" else "'earliest'"
     if isinstance(value, Bound):
         return value
-    if isinstance(value, str) and value.strip().lower() in ("earliest", "latest"):
-        word = value.strip().lower()
-        if word == "latest" and side == "start":
-            raise BoundError(
-                f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and "
-                "Spark refuses it. Use 'earliest', offsets, or starting_timestamp."
-            )
-        if word == "earliest" and side == "end":
-            raise BoundError(f"{name}='earliest' would copy nothing. Use 'latest', offsets, or ending_timestamp.")
-        return Bound.everywhere(Earliest() if word == "earliest" else Latest())
+    if isinstance(value, str) and (word := value.strip().lower()) in ("earliest", "latest"):
+        return _parse_word(word, side, name)
+    allowed = "'latest'" if side == "end" else "'earliest'"
     if isinstance(value, str):
         try:
             value = read_json(value, name)
@@ -172,6 +164,21 @@ def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:
             ) from error
     if not isinstance(value, Mapping) or not value:
         raise BoundError(f"{name} must be {allowed} or offsets such as {{'orders': {{'0': 23}}}}; got {value!r}.")
+    return _parse_offsets(value, side, name)
+
+
+def _parse_word(word: str, side: Side, name: str) -> Bound:
+    if word == "latest" and side == "start":
+        raise BoundError(
+            f"{name}='latest' would copy nothing: a bounded copy that starts at the latest offset is empty, and "
+            "Spark refuses it. Use 'earliest', offsets, or starting_timestamp."
+        )
+    if word == "earliest" and side == "end":
+        raise BoundError(f"{name}='earliest' would copy nothing. Use 'latest', offsets, or ending_timestamp.")
+    return Bound.everywhere(Earliest() if word == "earliest" else Latest())
+
+
+def _parse_offsets(value: Mapping[Any, Any], side: Side, name: str) -> Bound:
     by_partition: dict[TopicPartition, RequestedOffset] = {}
     ids: dict[str, str] = {}
     for topic, partitions in value.items():
