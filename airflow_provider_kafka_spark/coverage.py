@@ -208,14 +208,7 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
     # As a topic of a partition, its name is checked.
     topic = TopicPartition(options.topic, 0).topic
     since, until = _times(options)
-    window = None if options.window is None else _of_topic(OffsetRanges.parse(options.window), topic)
-    source, topic_id = options.source, None
-    if options.source_conn_id is not None:
-        if window is not None or source is not None:
-            raise InvalidInputError(
-                "--source-conn-id says the source and its offsets; leave --window and --source out."
-            )
-        source, topic_id, window = _of_broker(options.source_conn_id, topic)
+    source, topic_id, window = _source(options, topic)
     if options.target_conn_id is not None and options.target is not None:
         raise InvalidInputError("--target-conn-id says the target; leave --target out.")
     recorded = LedgerApi.from_environment(options.url).recorded(since, until)
@@ -243,6 +236,16 @@ def _find(options: argparse.Namespace) -> dict[str, Any]:
         "outdated": outdated,
         "cut": recorded.cut,
     }
+
+
+def _source(options: argparse.Namespace, topic: str) -> tuple[str | None, str | None, OffsetRanges | None]:
+    """The ids of cluster and topic, and the offsets that are asked for, as far as they are said."""
+    if options.source_conn_id is None:
+        window = None if options.window is None else _of_topic(OffsetRanges.parse(options.window), topic)
+        return options.source, None, window
+    if options.window is not None or options.source is not None:
+        raise InvalidInputError("--source-conn-id says the source and its offsets; leave --window and --source out.")
+    return _of_broker(options.source_conn_id, topic)
 
 
 def _of_topic(ranges: OffsetRanges, topic: str) -> OffsetRanges:

@@ -61,30 +61,38 @@ def check_connection(conn_id: str) -> tuple[bool, str]:
         "DNS and TCP of the brokers that the cluster names": lambda: _reach_brokers(metadata),
         "authorisation": lambda: _look_at_permissions(client, metadata),
     }
-    answer: Future[tuple[bool, str]] = Future()
-
-    def check() -> None:
-        with client:
-            try:
-                answer.set_result(_checked(steps, passed))
-            except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
-                answer.set_exception(error)
-
-    deadline = time.monotonic() + WHOLE_SECONDS
-    # Neither a call of librdkafka nor the close of its client can be interrupted, and both may wait for the resolver.
-    thread = Thread(target=check, name=f"connection test of {conn_id}", daemon=True)
-    thread.start()
     try:
-        found = answer.result(timeout=WHOLE_SECONDS)
+        passes, message = _in_time(client, lambda: _checked(steps, passed))
     except TimeoutError:
         late = _CheckFailedError(
             f"The test did not finish within its {WHOLE_SECONDS:.0f} s. Are the brokers overloaded, or the worker's "
             "DNS? Try again, or look at the brokers' logs."
         )
         return False, _failed(late, passed)
-    thread.join(max(0.0, deadline - time.monotonic()))
-    passes, message = found
     return passes, _without_id(message, conn_id)
+
+
+def _in_time(client: KafkaClient, check: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
+    """What a check returns, after which the client is closed.
+
+    :raises TimeoutError: if it does not return within ``WHOLE_SECONDS``.
+    """
+    answer: Future[tuple[bool, str]] = Future()
+
+    def run() -> None:
+        with client:
+            try:
+                answer.set_result(check())
+            except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+                answer.set_exception(error)
+
+    deadline = time.monotonic() + WHOLE_SECONDS
+    # Neither a call of librdkafka nor the close of its client can be interrupted, and both may wait for the resolver.
+    thread = Thread(target=run, name=f"connection test of {client.conn_id}", daemon=True)
+    thread.start()
+    found = answer.result(timeout=WHOLE_SECONDS)
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return found
 
 
 def _without_id(message: str, conn_id: str) -> str:

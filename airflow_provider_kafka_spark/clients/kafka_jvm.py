@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.secrets import without_token_answer
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment
 from airflow_provider_kafka_spark.toolchain.connector import client_jars
-from airflow_provider_kafka_spark.toolchain.java import find_java
+from airflow_provider_kafka_spark.toolchain.java import Java, find_java
 from airflow_provider_kafka_spark.toolchain.private_folder import PRIVATE_UMASK
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
@@ -281,16 +281,8 @@ class KafkaJvm(ManagedResource):
                 "Delegation tokens need the kafka-clients jar that comes with Spark's Kafka connector; got "
                 f"{[jar.name for jar in jars]}."
             )
-        class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
-        # Kafka's client unpacks its compression libraries there and loads them.
-        folder = self._folder.enter_context(temporary_folder())
-        properties = {"java.io.tmpdir": folder, **self._system_properties}
-        defined = [f"-D{name}={value}" for name, value in properties.items()]
-        options = [*JVM_OPTIONS, *java.crash_options(os.devnull)]
-        command = [str(java.executable), *options, *defined, "-cp", class_path, "py4j.GatewayServer"]
         process = self._process = subprocess.Popen(
-            # py4j ends when its standard input is closed, and so when this process ends.
-            [*command, "--die-on-broken-pipe", "--enable-auth", "0"],
+            self._command(java, jars),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -312,6 +304,17 @@ class KafkaJvm(ManagedResource):
                 enable_memory_management=False,
             )
         )
+
+    def _command(self, java: Java, jars: Iterable[Path]) -> list[str]:
+        class_path = os.pathsep.join([find_jar_path(), *map(str, jars)])
+        # Kafka's client unpacks its compression libraries there and loads them.
+        folder = self._folder.enter_context(temporary_folder())
+        properties = {"java.io.tmpdir": folder, **self._system_properties}
+        defined = [f"-D{name}={value}" for name, value in properties.items()]
+        options = [*JVM_OPTIONS, *java.crash_options(os.devnull)]
+        command = [str(java.executable), *options, *defined, "-cp", class_path, "py4j.GatewayServer"]
+        # py4j ends when its standard input is closed, and so when this process ends.
+        return [*command, "--die-on-broken-pipe", "--enable-auth", "0"]
 
     def _port(self, process: subprocess.Popen[bytes], deadline: float) -> int:
         # The JVM also writes log lines and warnings there, for example with JDK_JAVA_OPTIONS.
