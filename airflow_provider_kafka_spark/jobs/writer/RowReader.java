@@ -63,12 +63,21 @@ final class RowReader extends RecordCursor {
         if (!selected) {
             return;
         }
-        if (!isKept && record != null) {
-            headers = (RecordHeaders) record.headers();
-            targetTopic = deadLetterTopic;
-            targetPartition = null;
+        if (isKept) {
+            readContent(row);
+            readTarget(row);
             return;
         }
+        if (record == null) {
+            readContent(row);
+        } else {
+            headers = (RecordHeaders) record.headers();
+        }
+        targetTopic = deadLetterTopic;
+        targetPartition = null;
+    }
+
+    private void readContent(InternalRow row) {
         if (keyColumn >= 0) {
             key = row.isNullAt(keyColumn) ? null : row.getBinary(keyColumn);
         }
@@ -78,11 +87,9 @@ final class RowReader extends RecordCursor {
         if (headersColumn >= 0) {
             headers = row.isNullAt(headersColumn) ? new RecordHeaders() : headers(row.getArray(headersColumn));
         }
-        if (!isKept) {
-            targetTopic = deadLetterTopic;
-            targetPartition = null;
-            return;
-        }
+    }
+
+    private void readTarget(InternalRow row) {
         if (targetTopicColumn >= 0) {
             if (row.isNullAt(targetTopicColumn)) {
                 throw WriteFailure.ofData(
