@@ -17,7 +17,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.wire.protocol import How
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.attempt import Attempt, WorkerOptions
+from airflow_provider_kafka_spark.operators.task_try import TaskTry, WorkerOptions
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 
 #: A time that brokers keep by default, in ms since 1970.
@@ -52,7 +52,7 @@ def timestamps_of_targets(broker: KafkaBroker, count: int) -> Callable[[KafkaHoo
     target: Any = SimpleNamespace(topic=lambda _: SimpleNamespace(config=config), now_ms=int(time.time() * 1000))
     parameters: Any = SimpleNamespace(transform=SimpleNamespace(preserve_timestamps=True))
     none = cast(Any, None)
-    return lambda hook: Attempt(none, parameters, none, hook, hook, How(), WorkerOptions(), none).check_timestamps(
+    return lambda hook: TaskTry(none, parameters, none, hook, hook, How(), WorkerOptions(), none).check_timestamps(
         cast(ClusterState, target), plan
     )
 

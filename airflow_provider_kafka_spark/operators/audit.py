@@ -28,10 +28,10 @@ from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredential
 from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, JobReport
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.attempt import connected
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.past_result import given_result
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
+from airflow_provider_kafka_spark.operators.task_try import connected
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed

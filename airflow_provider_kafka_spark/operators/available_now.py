@@ -36,7 +36,6 @@ from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStart
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Submission
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager, report_of_ended
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
@@ -48,6 +47,7 @@ from airflow_provider_kafka_spark.operators.stream_result import (
     nothing_collected,
     stream_result,
 )
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 from airflow_provider_kafka_spark.state.stream_state import DeferredStream, StreamRunStore
 from airflow_provider_kafka_spark.state.task_state import TaskState
@@ -139,29 +139,31 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         manager = self._manager_for(spark, context) if submits else None
         stale_lock = self._free_checkpoint(spark, folder, context) if submits else None
         checkpoint = folder.read()
-        with self._attempt(context, parameters, spark) as attempt:
-            group, job = _group_of(attempt), self._deferred(store)
+        with self._new_try(context, parameters, spark) as task_try:
+            group, job = _group_of(task_try), self._deferred(store)
             if job is None:
                 most, is_resumed = self.max_offsets_per_trigger, self._is_resumed
-                stream_plan, planned = plan_stream(attempt, folder, checkpoint, stale_lock, most, is_resumed=is_resumed)
+                stream_plan, planned = plan_stream(
+                    task_try, folder, checkpoint, stale_lock, most, is_resumed=is_resumed
+                )
             else:
                 stream_plan = job.stream_plan
-                planned = planned_stream(attempt, stream_plan, job.plan, job.stream, job.run_id)
+                planned = planned_stream(task_try, stream_plan, job.plan, job.stream, job.run_id)
             ledger.looked(planned)
             if self.plan_only and job is None:
                 plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
-                return self._done_planning(attempt, planned, plan)
+                return self._done_planning(task_try, planned, plan)
             if stream_plan.has_work:
                 before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)
                 with (
                     ledger.running(planned, partial(finished_of, folder, planned), before),
                     MemoryPlace(context, self.task_id).watched(),
                 ):
-                    collected = self._collected(attempt, store, folder, stream_plan, planned, job, manager)
+                    collected = self._collected(task_try, store, folder, stream_plan, planned, job, manager)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 collected = nothing_collected(planned, stream_plan, checkpoint)
-            result = stream_result(attempt, store, folder, group, stream_plan, planned, collected)
+            result = stream_result(task_try, store, folder, group, stream_plan, planned, collected)
             store.finished(result)
             if not result["records_read"] and not result["finished_before"]:
                 self._skip_if_empty(planned.plan)
@@ -243,23 +245,23 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             )
         return job
 
-    def _report_of(self, attempt: Attempt, job: DeferredStream) -> JobReport:
+    def _report_of(self, task_try: TaskTry, job: DeferredStream) -> JobReport:
         """The report of a job that a trigger has followed.
 
         :raises KafkaSparkError: if it left none, or failed.
         """
-        application_id = self._application_of(attempt.context)
+        application_id = self._application_of(task_try.context)
         if application_id is not None:
-            attempt.spark.applications.wait_for(application_id)
-        report = report_of_ended(attempt, job.remote)
-        attempt.spark.remove_report(job.remote)
+            task_try.spark.applications.wait_for(application_id)
+        report = report_of_ended(task_try, job.remote)
+        task_try.spark.remove_report(job.remote)
         if isinstance(report, KafkaSparkError):
             raise report
         return report
 
     def _collected(
         self,
-        attempt: Attempt,
+        task_try: TaskTry,
         store: StreamRunStore,
         folder: CheckpointFolder,
         stream_plan: StreamPlan,
@@ -269,14 +271,14 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     ) -> Collected:
         """What the report proves of the job that a trigger has followed, or of one that is submitted now."""
         if job is None:
-            submission, report = self._submit(attempt, store, folder, stream_plan, planned, manager)
+            submission, report = self._submit(task_try, store, folder, stream_plan, planned, manager)
         else:
-            submission, report = job.submission, self._report_of(attempt, job)
-        return collected_stream(attempt, store, folder, stream_plan, planned, submission, report)
+            submission, report = job.submission, self._report_of(task_try, job)
+        return collected_stream(task_try, store, folder, stream_plan, planned, submission, report)
 
     def _submit(
         self,
-        attempt: Attempt,
+        task_try: TaskTry,
         store: StreamRunStore,
         folder: CheckpointFolder,
         stream_plan: StreamPlan,
@@ -287,29 +289,29 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
         :return: the number of the submission, and the report.
         """
-        with self._logins(attempt) as logins:
-            self._remember(attempt)
+        with self._logins(task_try) as logins:
+            self._remember(task_try)
             stream_id, now_ms = stream_plan.manifest.stream_id, int(time.time() * 1000)
             delivery, known = planned.parameters.delivery, folder.latest_submission()
             number, untrusted = store.submitting(planned.plan, stream_id, now_ms, delivery, known)
             request = planned.request(Submission(number, now_ms, untrusted), logins, self.progress_seconds)
-            request = MemoryPlace(attempt.context, self.task_id).careful(request, attempt.parameters.source_options)
-            on_event = partial(self._on_event, attempt.context)
-            remote = None if manager is None else attempt.spark.remote_job(stream_id, planned.instance, "")
+            request = MemoryPlace(task_try.context, self.task_id).careful(request, task_try.parameters.source_options)
+            on_event = partial(self._on_event, task_try.context)
+            remote = None if manager is None else task_try.spark.remote_job(stream_id, planned.instance, "")
             if manager is not None and remote is not None and planned.stream is not None:
                 job = DeferredStream(remote, number, planned.run_id, stream_plan, planned.plan, planned.stream)
                 store.deferring(job)
-                TaskState(attempt.context, self.task_id).set(_APPLICATION_KEY, "")
-                started = attempt.spark.start(request, on_event, logins, remote)
-                self._defer(attempt.context, started, manager, remote.report_uri)
-            return number, attempt.spark.run(request, on_event, logins)
+                TaskState(task_try.context, self.task_id).set(_APPLICATION_KEY, "")
+                started = task_try.spark.start(request, on_event, logins, remote)
+                self._defer(task_try.context, started, manager, remote.report_uri)
+            return number, task_try.spark.run(request, on_event, logins)
 
 
-def _group_of(attempt: Attempt) -> ConsumerGroup | None:
+def _group_of(task_try: TaskTry) -> ConsumerGroup | None:
     """The group for lag monitors, which must have no members."""
-    name = attempt.parameters.selection["commit_group_id"]
+    name = task_try.parameters.selection["commit_group_id"]
     if name is None:
         return None
-    group = ConsumerGroup(attempt.source, name)
+    group = ConsumerGroup(task_try.source, name)
     group.raise_if_members()
     return group

@@ -30,8 +30,8 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, 
 from airflow_provider_kafka_spark.core.topics.resolve import ResolvedRanges, resolve_window, timestamps_in
 from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_copy import BoundedCopyOperator
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.window_cuts import WindowCuts
 
 Timestamp = str | int | datetime
@@ -122,8 +122,8 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         start_ms, end_ms = records["starting_timestamp"], records["ending_timestamp"]
         return replace(parameters.transform, window_start_ms=start_ms, window_end_ms=end_ms)
 
-    def _resolve(self, attempt: Attempt) -> tuple[ResolvedRanges, ClusterState]:
-        records, hook = attempt.parameters.selection, attempt.source
+    def _resolve(self, task_try: TaskTry) -> tuple[ResolvedRanges, ClusterState]:
+        records, hook = task_try.parameters.selection, task_try.source
         selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
         window = TimeWindow(records["starting_timestamp"], records["ending_timestamp"])
         start = parse_any_start(records["starting_offsets"], "start")
@@ -141,10 +141,10 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         cluster = hook.state(names, timestamps_in(starting, ending), only=selection.assigned)
         check_window(window, cluster.now_ms)
         if moments := [at for at in (window.start_ms, window.end_ms) if at is not None]:
-            read = [attempt.parameters.source_conn_id, selection.to_json()]
-            cuts = WindowCuts(attempt.context, self.task_id, read)
+            read = [task_try.parameters.source_conn_id, selection.to_json()]
+            cuts = WindowCuts(task_try.context, self.task_id, read)
             cluster = cuts.decide(cluster, selection.partitions(cluster), moments)
-        resolved = resolve_window(selection, starting, ending, cluster, attempt.rules)
+        resolved = resolve_window(selection, starting, ending, cluster, task_try.rules)
         resolved = replace(resolved, window=window if moments and not records["exact_window"] else None)
         if window.start_ms is None or records["exact_window"]:
             return resolved, cluster

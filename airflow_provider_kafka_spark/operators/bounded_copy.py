@@ -28,7 +28,6 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.resolve import ResolvedRanges
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Submission, Transform
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.bounded_job import (
     announce_retry,
     collected,
@@ -42,6 +41,7 @@ from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBu
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.sealed_plan import adopt, opened_plan, sealed_plan
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 from airflow_provider_kafka_spark.submission.bundle_files import bundle_properties
 
@@ -95,9 +95,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         """How each record is changed, if no plan says it."""
         return parameters.transform
 
-    def _resolve(self, attempt: Attempt) -> tuple[ResolvedRanges, ClusterState]:
+    def _resolve(self, task_try: TaskTry) -> tuple[ResolvedRanges, ClusterState]:
         """The exact offsets, if no plan says them, and the broker state they were resolved against."""
-        return resolve_ranges(attempt)
+        return resolve_ranges(task_try)
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
@@ -126,11 +126,11 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         self._check_names(parameters, spark.cluster.spark_home.spark_version)
         manager = None if self.plan_only else self._manager_for(spark, context)
         earlier = None
-        with self._attempt(context, parameters, spark) as attempt:
-            state, planned = self._plan(attempt, store, state)
+        with self._new_try(context, parameters, spark) as task_try:
+            state, planned = self._plan(task_try, store, state)
             ledger.looked(planned)
             if self.plan_only:
-                result = self._done_planning(attempt, planned, self._result_of_plan(attempt, planned))
+                result = self._done_planning(task_try, planned, self._result_of_plan(task_try, planned))
                 return sealed_plan(result, context["ti"])
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
@@ -141,8 +141,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 result["evidence"] = planned.evidence({}, planned.run_id)
             else:
                 with ledger.running(planned), MemoryPlace(context, self.task_id).watched():
-                    submitted, report = self._submit(attempt, store, state, planned, manager)
-                    result = collected(attempt, store, submitted, planned, report)
+                    submitted, report = self._submit(task_try, store, state, planned, manager)
+                    result = collected(task_try, store, submitted, planned, report)
                 if planned.earlier is not None:
                     earlier = planned.earlier.still_there(report.target_ids)
         return self._done(context, ledger, result, earlier)
@@ -184,14 +184,14 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if state.result is not None:
             # This task has executed the operator before.
             state = state.after_delivery()
-        with self._attempt(context, parameters, self._new_spark_hook(context, parameters.delivery)) as attempt:
+        with self._new_try(context, parameters, self._new_spark_hook(context, parameters.delivery)) as task_try:
             # What can fail comes before the submission is stored.
-            bundle_properties(self.conf or {}, place.logins(attempt))
-            state, planned = self._plan(attempt, store, state)
+            bundle_properties(self.conf or {}, place.logins(task_try))
+            state, planned = self._plan(task_try, store, state)
             check_not_empty(planned.plan)
-            announce_retry(attempt, state, planned)
-            _, submission = self._stored(attempt, store, state, planned)
-            return place.bundle(attempt, planned, submission, self.conf or {}, self.progress_seconds)
+            announce_retry(task_try, state, planned)
+            _, submission = self._stored(task_try, store, state, planned)
+            return place.bundle(task_try, planned, submission, self.conf or {}, self.progress_seconds)
 
     def _parsed(self) -> CopyParameters:
         if text_or_none(self.plan) is not None:
@@ -203,9 +203,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
     def _selection(self) -> dict[str, Any]:
         return self._own_selection() if self._approved is None else self._approved.to_selection()
 
-    def _result_of_plan(self, attempt: Attempt, planned: PlannedCopy) -> dict[str, Any]:
+    def _result_of_plan(self, task_try: TaskTry, planned: PlannedCopy) -> dict[str, Any]:
         how = {name: getattr(self, name) for name in names(self._declared, Decides.HOW)}
-        return result_to_approve(attempt, planned, PlanOrigin.of(planned, how), self.inlets)
+        return result_to_approve(task_try, planned, PlanOrigin.of(planned, how), self.inlets)
 
     def _parameters(self, context: Context) -> CopyParameters:
         self._ti = context["ti"]
@@ -224,37 +224,37 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             )
         return parameters
 
-    def _plan(self, attempt: Attempt, store: RunStateStore, state: RunState) -> tuple[RunState, PlannedCopy]:
+    def _plan(self, task_try: TaskTry, store: RunStateStore, state: RunState) -> tuple[RunState, PlannedCopy]:
         """Decide everything, by one look at each cluster; a retry restores the plan of the first try.
 
         :return: the run's state for this plan, and the plan.
         """
-        parameters, looks_beside = attempt.parameters, self._has_given_ranges and not self.plan_only
+        parameters, looks_beside = task_try.parameters, self._has_given_ranges and not self.plan_only
         approved = ApprovedPlan.from_selection(parameters.selection)
         if approved is None:
             transform = self._transform(parameters)
         else:
             start_ms, end_ms = approved.origin.window
             transform = replace(parameters.transform, window_start_ms=start_ms, window_end_ms=end_ms)
-        return plan_bounded(attempt, store, state, transform, self._resolve, self.on_rerun, looks_beside=looks_beside)
+        return plan_bounded(task_try, store, state, transform, self._resolve, self.on_rerun, looks_beside=looks_beside)
 
     def _submit(
         self,
-        attempt: Attempt,
+        task_try: TaskTry,
         store: RunStateStore,
         state: RunState,
         planned: PlannedCopy,
         manager: ClusterManager | None,
     ) -> tuple[RunState, JobReport]:
         """Submit the job and follow it to its end. Plan and handle are stored before it can write anything."""
-        said = partial(self._on_event, attempt.context)
-        report = report_of_earlier(attempt, state, planned, said, is_own=self._follows_trigger)
+        said = partial(self._on_event, task_try.context)
+        report = report_of_earlier(task_try, state, planned, said, is_own=self._follows_trigger)
         if report is not None:
             return state, report
-        announce_retry(attempt, state, planned)
-        with self._logins(attempt) as logins:
-            remote = attempt.spark.remote_job(planned.run_id, planned.instance, planned.digest)
-            submitted, submission = self._stored(attempt, store, state, planned, remote)
+        announce_retry(task_try, state, planned)
+        with self._logins(task_try) as logins:
+            remote = task_try.spark.remote_job(planned.run_id, planned.instance, planned.digest)
+            submitted, submission = self._stored(task_try, store, state, planned, remote)
 
             def on_event(event: JobEvent) -> None:
                 if isinstance(event, JobStarted):
@@ -262,15 +262,15 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 said(event)
 
             request = planned.request(submission, logins, self.progress_seconds)
-            request = MemoryPlace(attempt.context, self.task_id).careful(request, attempt.parameters.source_options)
+            request = MemoryPlace(task_try.context, self.task_id).careful(request, task_try.parameters.source_options)
             if remote is not None and manager is not None:
-                started = attempt.spark.start(request, on_event, logins, remote)
-                self._defer(attempt.context, started, manager, remote.report_uri)
-            return submitted, attempt.spark.run(request, on_event, logins, remote)
+                started = task_try.spark.start(request, on_event, logins, remote)
+                self._defer(task_try.context, started, manager, remote.report_uri)
+            return submitted, task_try.spark.run(request, on_event, logins, remote)
 
     def _stored(
         self,
-        attempt: Attempt,
+        task_try: TaskTry,
         store: RunStateStore,
         state: RunState,
         planned: PlannedCopy,
@@ -280,8 +280,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
         :param remote: how it finds the job; None if that ends with this worker.
         """
-        self._remember(attempt)
+        self._remember(task_try)
         now_ms, delivery = int(time.time() * 1000), planned.parameters.delivery
-        known = known_number(attempt, store, state, planned)
+        known = known_number(task_try, store, state, planned)
         submitted = store.submitting(state, planned.plan, now_ms, delivery, remote, known)
         return submitted, submitted.submitted(now_ms)

@@ -17,20 +17,20 @@ from airflow_provider_kafka_spark.core.errors import (
 from airflow_provider_kafka_spark.core.topics.broker_state import TopicState
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.deferral import report_of_ended
 from airflow_provider_kafka_spark.operators.proof import LOST_STATE, proved_result, recreated_target
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 
 
-def known_number(attempt: Attempt, store: RunStateStore, state: RunState, planned: PlannedCopy) -> int:
+def known_number(task_try: TaskTry, store: RunStateStore, state: RunState, planned: PlannedCopy) -> int:
     """The number of the run's latest submission, by the mark at the target's brokers; 0 without one.
 
     :raises JobReportMissingError: if the task's state is older than that submission, which is stored before the job can
         begin. A retry has lost it.
     """
-    mark = run_mark(attempt.sink, planned.instance, planned.transform.targets)
+    mark = run_mark(task_try.sink, planned.instance, planned.transform.targets)
     if mark is not None and mark.run_id == state.run_id and mark.number > state.submission and not state.adopts_run:
         store.forget()
         raise JobReportMissingError(
@@ -42,7 +42,7 @@ def known_number(attempt: Attempt, store: RunStateStore, state: RunState, planne
 
 
 def report_of_earlier(
-    attempt: Attempt,
+    task_try: TaskTry,
     state: RunState,
     planned: PlannedCopy,
     on_event: Callable[[JobEvent], None],
@@ -58,23 +58,23 @@ def report_of_earlier(
     """
     remote, application_id = state.remote, state.application_id
     if remote is not None and application_id is None:
-        application_id = attempt.spark.applications.find(remote.tag)
+        application_id = task_try.spark.applications.find(remote.tag)
     if application_id is not None:
         with nullcontext() if remote is None else followed_progress(remote.report_uri, on_event):
-            attempt.spark.applications.wait_for(application_id)
+            task_try.spark.applications.wait_for(application_id)
     if remote is None:
         return None
     # A storage or a broker that does not answer is no answer: another try asks again.
-    found = report_of_ended(attempt, remote)
-    now = {} if isinstance(found, KafkaSparkError) else attempt.sink.state(found.target_topics).topics
+    found = report_of_ended(task_try, remote)
+    now = {} if isinstance(found, KafkaSparkError) else task_try.sink.state(found.target_topics).topics
     report = found if isinstance(found, KafkaSparkError) else _judged(found, remote, planned, now)
     if isinstance(report, KafkaSparkError):
-        attempt.spark.remove_report(remote)
+        task_try.spark.remove_report(remote)
         if is_own:
             raise report
-        attempt.log.warning("The job of an earlier try proves nothing: %s", report)
+        task_try.log.warning("The job of an earlier try proves nothing: %s", report)
         return None
-    attempt.log.info("Application %s has delivered everything; no other one is started.", report.application_id)
+    task_try.log.info("Application %s has delivered everything; no other one is started.", report.application_id)
     return report
 
 
@@ -94,7 +94,7 @@ def _judged(
 
 
 def collected(
-    attempt: Attempt, store: RunStateStore, submitted: RunState, planned: PlannedCopy, report: JobReport
+    task_try: TaskTry, store: RunStateStore, submitted: RunState, planned: PlannedCopy, report: JobReport
 ) -> dict[str, Any]:
     """The result of a report that proves the delivery.
 
@@ -103,48 +103,48 @@ def collected(
     """
     of_run = (planned.instance, submitted.submission, report.run_id, report.target_topics)
     try:
-        result = proved_result(attempt.source, planned, report, allow_duplicates=attempt.worker.allow_duplicates)
+        result = proved_result(task_try.source, planned, report, allow_duplicates=task_try.worker.allow_duplicates)
     except BrokerError:
         # No answer is no verdict.
         raise
     except KafkaSparkError:
         store.distrusted(submitted)
         if submitted.remote is not None:
-            attempt.spark.remove_report(submitted.remote)
-        judge_run(attempt.sink, *of_run, proved=False)
+            task_try.spark.remove_report(submitted.remote)
+        judge_run(task_try.sink, *of_run, proved=False)
         raise
     store.finished(submitted, result, report)
     if submitted.remote is not None:
-        attempt.spark.remove_report(submitted.remote)
-    judge_run(attempt.sink, *of_run, proved=True, leaves=report.leaves_mark)
-    remove_progress(attempt.sink, report.progress_groups)
+        task_try.spark.remove_report(submitted.remote)
+    judge_run(task_try.sink, *of_run, proved=True, leaves=report.leaves_mark)
+    remove_progress(task_try.sink, report.progress_groups)
     return result
 
 
-def announce_retry(attempt: Attempt, state: RunState, planned: PlannedCopy) -> None:
+def announce_retry(task_try: TaskTry, state: RunState, planned: PlannedCopy) -> None:
     """Log what becomes of that which earlier tries have delivered, if there were any."""
     if not state.has_submitted:
         return
     parameters = planned.parameters
     if state.is_lost:
-        attempt.log.warning("%s", LOST_STATE)
+        task_try.log.warning("%s", LOST_STATE)
     elif state.adopts_run:
-        attempt.log.info(
+        task_try.log.info(
             "This map index is new in a DAG run that was cleared: if its item had another index before, that run is "
             "continued."
         )
     elif planned.earlier is not None:
-        attempt.log.info("The target is searched for what this task has delivered before.")
+        task_try.log.info("The target is searched for what this task has delivered before.")
     elif parameters.is_exactly_once:
-        attempt.log.info(
+        task_try.log.info(
             "An earlier try of this run may have written records: this one resumes from its committed progress."
         )
     elif parameters.transform.provenance.in_headers:
-        attempt.log.info(
+        task_try.log.info(
             "An earlier try of this run may have delivered records: the target is searched for them first."
         )
     else:
-        attempt.log.warning(
+        task_try.log.warning(
             "An earlier try of this run may have delivered records, and without provenance headers there is no way to "
             "find which: they are written again."
         )

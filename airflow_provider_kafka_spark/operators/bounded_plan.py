@@ -19,15 +19,15 @@ from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics, r
 from airflow_provider_kafka_spark.core.topics.resolve import MissingRange, ResolvedRanges, resolve_replay
 from airflow_provider_kafka_spark.core.wire.codec import decode
 from airflow_provider_kafka_spark.core.wire.protocol import History, Transform
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.new_targets import created, plan_for_target
 from airflow_provider_kafka_spark.operators.other_copies import left_to_copy
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
 
 #: Of the stored parameters of a replay.
 KNOWN_TOPICS = "known_topics"
 #: The exact offsets, if no plan says them, and the broker state they were resolved against.
-Resolve = Callable[[Attempt], tuple[ResolvedRanges, ClusterState]]
+Resolve = Callable[[TaskTry], tuple[ResolvedRanges, ClusterState]]
 
 _RERUN = (
     "This task has delivered {:,} records before, under this run_id. on_rerun='missing_only': only what the target "
@@ -40,7 +40,7 @@ _COPIES_AGAIN = (
 
 
 def plan_bounded(
-    attempt: Attempt,
+    task_try: TaskTry,
     store: RunStateStore,
     state: RunState,
     transform: Transform,
@@ -58,39 +58,39 @@ def plan_bounded(
     :return: the run's state for this plan, and the plan.
     :raises KafkaSparkError: if it cannot be carried out.
     """
-    resolved, source, target, cuts = _resolved_plan(attempt, state, resolve, on_rerun)
+    resolved, source, target, cuts = _resolved_plan(task_try, state, resolve, on_rerun)
     transform = transform.of_topics({r.topic for r in resolved.ranges})
     state, plan = store.for_plan(state, resolved, transform, cuts)
-    state = replace(state, instance=state.instance or attempt.instance(state.item))
-    _check_and_log(attempt, state, plan, target, plan.warnings[len(resolved.warnings) :])
-    path = attempt.log_path(transform, target, plan)
-    lags = attempt.check_pace(target)
-    empty = attempt.empty_after(plan, source) if looks_beside else OffsetRanges()
+    state = replace(state, instance=state.instance or task_try.instance(state.item))
+    _check_and_log(task_try, state, plan, target, plan.warnings[len(resolved.warnings) :])
+    path = task_try.log_path(transform, target, plan)
+    lags = task_try.check_pace(target)
+    empty = task_try.empty_after(plan, source) if looks_beside else OffsetRanges()
     is_rerun = state.earlier is not None and state.plan is None
     # A try without a stored state may adopt a run, and is the first one that is known to look.
     if is_rerun or state.submitted_at_ms is None:
-        attempt.check_timestamps(target, plan)
+        task_try.check_timestamps(target, plan)
     return state, PlannedCopy(
         run_id=state.run_id,
         instance=state.instance,
-        parameters=attempt.parameters,
+        parameters=task_try.parameters,
         plan=plan,
         transform=transform,
         path=path,
         ranges=plan.ranges.without_empty(),
-        spans=plan_spans(plan.ranges, attempt.worker.max_records_per_partition),
-        how=attempt.how,
-        allow_same_topic=attempt.worker.allow_same_topic,
+        spans=plan_spans(plan.ranges, task_try.worker.max_records_per_partition),
+        how=task_try.how,
+        allow_same_topic=task_try.worker.allow_same_topic,
         history=_history(target, state, plan),
         is_lost=state.is_lost,
-        client_id=attempt.client_id,
-        title=attempt.title,
-        look=LogLook.of(source, target, attempt.rules, empty, lags),
+        client_id=task_try.client_id,
+        title=task_try.title,
+        look=LogLook.of(source, target, task_try.rules, empty, lags),
     )
 
 
 def _check_and_log(
-    attempt: Attempt, state: RunState, plan: ReplayPlan, target: ClusterState, warnings: Sequence[str]
+    task_try: TaskTry, state: RunState, plan: ReplayPlan, target: ClusterState, warnings: Sequence[str]
 ) -> None:
     """Check that the login may write to the target, and log the plan.
 
@@ -98,90 +98,90 @@ def _check_and_log(
     :raises BrokerAuthorizationError: naming the missing permission.
     """
     for warning in first_ten(warnings):
-        attempt.log.warning("%s", warning)
-    attempt.check_target(target, reads_back=state.has_submitted)
-    attempt.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
-    attempt.log_pace(plan)
+        task_try.log.warning("%s", warning)
+    task_try.check_target(target, reads_back=state.has_submitted)
+    task_try.log.info("The plan of run %s:\n%s", state.run_id, plan.table())
+    task_try.log_pace(plan)
 
 
 def _resolved_plan(
-    attempt: Attempt, state: RunState, resolve: Resolve, on_rerun: str
+    task_try: TaskTry, state: RunState, resolve: Resolve, on_rerun: str
 ) -> tuple[ReplayPlan, ClusterState, ClusterState, Mapping[TopicPartition, int]]:
     """The plan of an earlier try while it is valid, or else a new one; the clusters of source and target; and where the
     source's logs were cut that had reached further.
     """
-    earlier, lost, target = state.plan, tuple[MissingRange, ...](), attempt.target_state()
+    earlier, lost, target = state.plan, tuple[MissingRange, ...](), task_try.target_state()
     if earlier is not None:
-        check_topics(attempt.source, earlier.topic_ids, "READ")
-        source = attempt.source.state(
+        check_topics(task_try.source, earlier.topic_ids, "READ")
+        source = task_try.source.state(
             earlier.topic_ids, only={*earlier.ranges.topic_partitions, *state.reached.offsets}
         )
-        cuts = attempt.source.cuts(state.reached, source)
-        lost = earlier.losses(source, attempt.rules, cuts)
+        cuts = task_try.source.cuts(state.reached, source)
+        lost = earlier.losses(source, task_try.rules, cuts)
         # Of what another run had copied to a topic that was deleted since, the plan has nothing.
         ids = {name: topic.topic_id for name, topic in target.topics.items()}
-        gone = {} if attempt.worker.follows_trigger else recreated(earlier.target_ids, ids)
+        gone = {} if task_try.worker.follows_trigger else recreated(earlier.target_ids, ids)
         if not lost and not gone and earlier.target_cluster_id == target.cluster_id:
-            attempt.log.info("Reusing the plan of an earlier try of this run.")
+            task_try.log.info("Reusing the plan of an earlier try of this run.")
             routes = earlier.target.routes(earlier.topic_ids)
-            new = attempt.worker.new_targets.planned(attempt, routes, source, target)
-            return earlier, source, created(attempt, new, target, earlier), cuts
-        attempt.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
+            new = task_try.worker.new_targets.planned(task_try, routes, source, target)
+            return earlier, source, created(task_try, new, target, earlier), cuts
+        task_try.log.warning("The plan of an earlier try of this run is no longer valid; making a new one.")
     is_clear = state.earlier is not None
-    plan, source, target = _new_plan(attempt, resolve, target, on_rerun, is_clear=is_clear)
+    plan, source, target = _new_plan(task_try, resolve, target, on_rerun, is_clear=is_clear)
     if state.earlier is not None:
         warnings = [_RERUN.format(state.earlier.records)]
     else:
         warnings = [_COPIES_AGAIN] if state.copies_again else []
     plan = replace(plan, missing=(*plan.missing, *lost), warnings=(*plan.warnings, *warnings))
-    return plan, source, target, attempt.source.cuts(state.reached, source)
+    return plan, source, target, task_try.source.cuts(state.reached, source)
 
 
 def _new_plan(
-    attempt: Attempt, resolve: Resolve, target: ClusterState, on_rerun: str, *, is_clear: bool
+    task_try: TaskTry, resolve: Resolve, target: ClusterState, on_rerun: str, *, is_clear: bool
 ) -> tuple[ReplayPlan, ClusterState, ClusterState]:
-    approved = ApprovedPlan.from_selection(attempt.parameters.selection)
-    resolved, source = resolve(attempt) if approved is None else resolve_ranges(attempt)
+    approved = ApprovedPlan.from_selection(task_try.parameters.selection)
+    resolved, source = resolve(task_try) if approved is None else resolve_ranges(task_try)
     if approved is not None:
         resolved = replace(resolved, missing=(*approved.missing, *resolved.missing))
 
     def check(plan: ReplayPlan, planned_target: ClusterState) -> ResolvedRanges | None:
         if approved is not None:
             approved.check(plan)
-        attempt.check_size(plan)
+        task_try.check_size(plan)
         # A plan says all that would be copied.
-        is_asked = not attempt.worker.plan_only
-        others = left_to_copy(attempt, plan, planned_target, on_rerun, is_clear=is_clear) if is_asked else None
+        is_asked = not task_try.worker.plan_only
+        others = left_to_copy(task_try, plan, planned_target, on_rerun, is_clear=is_clear) if is_asked else None
         if others is None:
             return None
         left, warning = others
         return replace(resolved, ranges=left, warnings=(*resolved.warnings, warning), leaves_out=True)
 
-    plan, target = plan_for_target(attempt, resolved, source, target, check)
-    _log_picture(attempt, plan, source)
+    plan, target = plan_for_target(task_try, resolved, source, target, check)
+    _log_picture(task_try, plan, source)
     return plan, source, target
 
 
-def resolve_ranges(attempt: Attempt) -> tuple[ResolvedRanges, ClusterState]:
+def resolve_ranges(task_try: TaskTry) -> tuple[ResolvedRanges, ClusterState]:
     """Ranges that were given, and the broker state they were resolved against."""
-    records = attempt.parameters.selection
+    records = task_try.parameters.selection
     ranges = OffsetRanges.parse(records["offset_ranges"])
     # A plan compares more than this.
     known = decode(KnownTopics, records[KNOWN_TOPICS]) if KNOWN_TOPICS in records else None
     topics = {r.topic for r in ranges}
-    cluster = attempt.source.state(topics, operation="READ", only=ranges.topic_partitions)
-    check_topics(attempt.source, topics, "READ")
-    return resolve_replay(ranges, cluster, attempt.rules, known), cluster
+    cluster = task_try.source.state(topics, operation="READ", only=ranges.topic_partitions)
+    check_topics(task_try.source, topics, "READ")
+    return resolve_replay(ranges, cluster, task_try.rules, known), cluster
 
 
-def _log_picture(attempt: Attempt, plan: ReplayPlan, source: ClusterState) -> None:
+def _log_picture(task_try: TaskTry, plan: ReplayPlan, source: ClusterState) -> None:
     """Say first what will be done, and show where the plan lies in its topics."""
     if plan.is_empty:
         return
     states = {p: source.partition(p) for p in plan.ranges.topic_partitions}
     log = {p: (state.log_start, state.high_watermark) for p, state in states.items()}
     missing = OffsetRanges.parse([m.offset_range for m in plan.missing], merge_overlaps=True)
-    attempt.log.info(
+    task_try.log.info(
         "To copy: at most %s records of %s to %s.\n%s",
         f"{plan.planned_records:,}",
         shortened(sorted({r.topic for r in plan.ranges})),

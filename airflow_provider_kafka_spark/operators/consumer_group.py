@@ -37,8 +37,8 @@ from airflow_provider_kafka_spark.core.topics.group_move import (
 from airflow_provider_kafka_spark.core.topics.group_offsets import GroupTranslation
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
-from airflow_provider_kafka_spark.operators.attempt import connected
 from airflow_provider_kafka_spark.operators.past_result import given_result
+from airflow_provider_kafka_spark.operators.task_try import connected
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

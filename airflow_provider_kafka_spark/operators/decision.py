@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.copies.verification import result_of_plan
 from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
-from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _EVENTS = 1_000
 
 
 def result_to_approve(
-    attempt: Attempt, planned: PlannedCopy, origin: PlanOrigin, inlets: Collection[Any]
+    task_try: TaskTry, planned: PlannedCopy, origin: PlanOrigin, inlets: Collection[Any]
 ) -> dict[str, Any]:
     """The result of a task that has planned, with all that the one who approves it reads.
 
@@ -32,7 +32,7 @@ def result_to_approve(
     plan = planned.plan
     result = result_of_plan(plan, planned.run_id, planned.transform, planned.how.pace)
     pace = "none" if planned.how.pace is None else planned.how.pace.describe(plan.planned_records)
-    first = approval_facts(attempt, plan, inlets).items(plan)
+    first = approval_facts(task_try, plan, inlets).items(plan)
     parts = [
         *(markdown_item(name, text) for name, text in first),
         origin.markdown(),
@@ -52,19 +52,19 @@ def show_warnings(result: dict[str, Any], warnings: Sequence[str]) -> None:
             result[name] = "\n".join((result[name], *(as_item("Warning", warning) for warning in warnings)))
 
 
-def approval_facts(attempt: Attempt, plan: ReplayPlan, inlets: Collection[Any]) -> ApprovalFacts:
-    source, target = (hook.config.bootstrap_servers for hook in (attempt.source, attempt.sink))
+def approval_facts(task_try: TaskTry, plan: ReplayPlan, inlets: Collection[Any]) -> ApprovalFacts:
+    source, target = (hook.config.bootstrap_servers for hook in (task_try.source, task_try.sink))
     return ApprovalFacts(
-        records=attempt.parameters.selection,
+        records=task_try.parameters.selection,
         brokers=(source, target),
-        asked_by=getattr(attempt.context.get("dag_run"), "triggering_user_name", None) or "",
-        copied_before=_copied_before(attempt, plan) if COPIES in inlets else None,
+        asked_by=getattr(task_try.context.get("dag_run"), "triggering_user_name", None) or "",
+        copied_before=_copied_before(task_try, plan) if COPIES in inlets else None,
     )
 
 
-def _copied_before(attempt: Attempt, plan: ReplayPlan) -> int | None:
+def _copied_before(task_try: TaskTry, plan: ReplayPlan) -> int | None:
     try:
-        return copied_before(plan, attempt.context["inlet_events"][COPIES].ascending(False).limit(_EVENTS))
+        return copied_before(plan, task_try.context["inlet_events"][COPIES].ascending(False).limit(_EVENTS))
     except Exception as error:  # noqa: BLE001 - a plan is no worse without it
         log.warning("What was copied before is not known, since the ledger could not be read: %r", error)
         return None

@@ -16,8 +16,8 @@ from airflow_provider_kafka_spark.core.errors import (
     ProtocolError,
 )
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
-from airflow_provider_kafka_spark.operators.attempt import Attempt, login_options
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
+from airflow_provider_kafka_spark.operators.task_try import TaskTry, login_options
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
 from airflow_provider_kafka_spark.triggers.spark_application import (
@@ -112,13 +112,13 @@ class DeferrableOperator(SparkJobOperator):
         return None
 
 
-def report_of_ended(attempt: Attempt, remote: RemoteJob) -> JobReport | KafkaSparkError:
+def report_of_ended(task_try: TaskTry, remote: RemoteJob) -> JobReport | KafkaSparkError:
     """The report of a job that has ended, or why it proves nothing.
 
     :raises KafkaSparkError: if the storage does not answer.
     """
     try:
-        report = attempt.spark.report_of(remote)
+        report = task_try.spark.report_of(remote)
     except (JobReportForgedError, ProtocolError) as error:
         return error
     if report is None:
@@ -126,4 +126,4 @@ def report_of_ended(attempt: Attempt, remote: RemoteJob) -> JobReport | KafkaSpa
             "The Spark job ended without leaving its report, so nothing proves that records arrived (report "
             f"{remote.report_uri}). Look at the logs of its application on the cluster."
         )
-    return report.error(login_options(attempt.source, attempt.sink)) or report
+    return report.error(login_options(task_try.source, task_try.sink)) or report

@@ -30,8 +30,8 @@ from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest, Submission
 from airflow_provider_kafka_spark.core.wire.report_mac import verified
-from airflow_provider_kafka_spark.operators.attempt import Attempt, connected, login_options
 from airflow_provider_kafka_spark.operators.proof import proved_result, recreated_target
+from airflow_provider_kafka_spark.operators.task_try import TaskTry, connected, login_options
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.submission.bundle_files import (
     BundleFolder,
@@ -274,7 +274,7 @@ class BundlePlace:
 
     def bundle(
         self,
-        attempt: Attempt,
+        task_try: TaskTry,
         planned: PlannedCopy,
         submission: Submission,
         conf: Mapping[str, Any],
@@ -285,7 +285,7 @@ class BundlePlace:
         :param conf: of the operator.
         """
         folder = self.folder
-        logins = self.logins(attempt)
+        logins = self.logins(task_try)
         request = replace(
             planned.request(submission, logins, progress_seconds),
             report_uri=report_uri_in(self.reports, planned.run_id),
@@ -305,13 +305,15 @@ class BundlePlace:
             report_uri=request.report_uri,
             planned=planned,
             submission=submission,
-            kafka_timeout=attempt.source.timeout,
+            kafka_timeout=task_try.source.timeout,
             names=(*files, *private),
             request_digest=_digest(private[REQUEST]),
             files=files,
             secrets=private,
         )
 
-    def logins(self, attempt: Attempt) -> JobCredentials:
+    def logins(self, task_try: TaskTry) -> JobCredentials:
         """Of the connections: nobody would renew a delegation token."""
-        return JobCredentials(attempt.source.config, attempt.sink.config, by_name=True, folder=self.folder.login_folder)
+        return JobCredentials(
+            task_try.source.config, task_try.sink.config, by_name=True, folder=self.folder.login_folder
+        )

@@ -47,11 +47,11 @@ from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.metrics import count_retry
 from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
 from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
-from airflow_provider_kafka_spark.operators.attempt import Attempt, WorkerOptions, connected
 from airflow_provider_kafka_spark.operators.decision import show_warnings
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
+from airflow_provider_kafka_spark.operators.task_try import TaskTry, WorkerOptions, connected
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
 from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import check_item
@@ -337,35 +337,35 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         return NewTargets(bool(self.create_target_topics), self.new_topic_partitions, self.on_refused_config)
 
     @contextmanager
-    def _attempt(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[Attempt]:
+    def _new_try(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[TaskTry]:
         """Connect to both clusters, for all steps of this try."""
         # A job of an earlier try outlives a restart of the brokers, and so does the look for it.
         ids = parameters.source_conn_id, parameters.target_conn_id
         with connected(*ids, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
-            yield Attempt(context, parameters, spark, source, sink, self._how(), self._worker_options(), self.log)
+            yield TaskTry(context, parameters, spark, source, sink, self._how(), self._worker_options(), self.log)
 
-    def _logins(self, attempt: Attempt) -> AbstractContextManager[JobCredentials]:
+    def _logins(self, task_try: TaskTry) -> AbstractContextManager[JobCredentials]:
         """The logins of the job while it runs."""
-        store = TaskState(attempt.context, self.task_id)
-        return self._tokens.logins(store, attempt.spark.cluster, attempt.source, attempt.sink)
+        store = TaskState(task_try.context, self.task_id)
+        return self._tokens.logins(store, task_try.spark.cluster, task_try.source, task_try.sink)
 
-    def _remember(self, attempt: Attempt) -> None:
+    def _remember(self, task_try: TaskTry) -> None:
         """Store the parameters for a retry; called before anything is submitted."""
-        ParameterStore(attempt.context, self.task_id).save(attempt.parameters.by_name())
+        ParameterStore(task_try.context, self.task_id).save(task_try.parameters.by_name())
 
     def _skip_if_empty(self, plan: ReplayPlan) -> None:
         """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""
         if plan.is_empty and not plan.missing and self.on_empty == "skip":
             raise AirflowSkipException("No records in the requested ranges; on_empty='skip'.")
 
-    def _done_planning(self, attempt: Attempt, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
+    def _done_planning(self, task_try: TaskTry, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
         """The end of a task that only planned.
 
         :raises ExpressionError: if Spark refuses an expression.
         """
         self._suppress_asset_events()
-        unchecked = compile_expressions(attempt.spark.cluster, planned.transform)
+        unchecked = compile_expressions(task_try.spark.cluster, planned.transform)
         show_warnings(result, unchecked)
         if self.use_delegation_token:
             unchecked.append("Only the copy creates delegation tokens, and knows whether they live long enough.")

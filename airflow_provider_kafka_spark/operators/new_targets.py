@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.core.topics.new_topics import (
 from airflow_provider_kafka_spark.core.topics.resolve import ResolvedRanges
 
 if TYPE_CHECKING:
-    from airflow_provider_kafka_spark.operators.attempt import Attempt
+    from airflow_provider_kafka_spark.operators.task_try import TaskTry
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class NewTargets:
             )
 
     def planned(
-        self, attempt: Attempt, routes: Mapping[str, Sequence[str]], source: ClusterState, target: ClusterState
+        self, task_try: TaskTry, routes: Mapping[str, Sequence[str]], source: ClusterState, target: ClusterState
     ) -> list[NewTopic]:
         """The targets to create; nothing is created yet.
 
@@ -67,13 +67,13 @@ class NewTargets:
         missing = {name: sources for name, sources in routes.items() if name not in target.topics}
         if not self.enabled or not missing:
             return []
-        settings = topic_settings(attempt.source, {name for sources in missing.values() for name in sources})
-        wanted = new_topics(missing, source, settings, self.partitions, attempt.parameters.transform.dead_letter_topic)
-        return validated(attempt.sink, wanted, self.on_refused_config)
+        settings = topic_settings(task_try.source, {name for sources in missing.values() for name in sources})
+        wanted = new_topics(missing, source, settings, self.partitions, task_try.parameters.transform.dead_letter_topic)
+        return validated(task_try.sink, wanted, self.on_refused_config)
 
 
 def plan_for_target(
-    attempt: Attempt,
+    task_try: TaskTry,
     resolved: ResolvedRanges,
     source: ClusterState,
     target: ClusterState,
@@ -86,11 +86,11 @@ def plan_for_target(
         carried out, or returns what is to be planned instead. Nothing is created before.
     :raises KafkaSparkError: if the target cannot take the records.
     """
-    worker, of_target = attempt.worker, attempt.target
-    new = worker.new_targets.planned(attempt, of_target.routes(r.topic for r in resolved.ranges), source, target)
+    worker, of_target = task_try.worker, task_try.target
+    new = worker.new_targets.planned(task_try, of_target.routes(r.topic for r in resolved.ranges), source, target)
 
     def plan_with(resolved: ResolvedRanges, state: ClusterState) -> ReplayPlan:
-        layout = worker.max_records_per_partition, attempt.how.preserve_order
+        layout = worker.max_records_per_partition, task_try.how.preserve_order
         return make_plan(resolved, source, state, of_target, *layout)
 
     # All that can fail comes before the creation.
@@ -100,12 +100,12 @@ def plan_for_target(
     if instead is not None:
         resolved, plan = instead, plan_with(instead, planned_target)
     if new:
-        target = created(attempt, new, target, plan)
+        target = created(task_try, new, target, plan)
         plan = plan_with(resolved, target)
     return replace(plan, warnings=(*_descriptions(new, plan_only=worker.plan_only), *plan.warnings)), target
 
 
-def created(attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, plan: ReplayPlan) -> ClusterState:
+def created(task_try: TaskTry, topics: Sequence[NewTopic], target: ClusterState, plan: ReplayPlan) -> ClusterState:
     """The target's cluster with the topics; a plan only knows what they will be.
 
     :param plan: of the copy.
@@ -116,21 +116,21 @@ def created(attempt: Attempt, topics: Sequence[NewTopic], target: ClusterState, 
     if not topics:
         return target
     planned = with_new_topics(target, topics)
-    if attempt.worker.plan_only:
+    if task_try.worker.plan_only:
         return planned
-    attempt.check_target(planned, reads_back=False)
-    attempt.check_timestamps(planned, plan)
-    create_topics(attempt.sink, topics)
-    return _visible(attempt, topics)
+    task_try.check_target(planned, reads_back=False)
+    task_try.check_timestamps(planned, plan)
+    create_topics(task_try.sink, topics)
+    return _visible(task_try, topics)
 
 
-def _visible(attempt: Attempt, topics: Sequence[NewTopic]) -> ClusterState:
+def _visible(task_try: TaskTry, topics: Sequence[NewTopic]) -> ClusterState:
     """The target's cluster when whichever broker answers knows all of the new topics."""
-    deadline, names = time.monotonic() + attempt.sink.timeout, [topic.name for topic in topics]
+    deadline, names = time.monotonic() + task_try.sink.timeout, [topic.name for topic in topics]
     while True:
         error: KafkaSparkError | None = None
         try:
-            target = attempt.target_state()
+            target = task_try.target_state()
         except (UnknownTopicError, BrokerUnavailableError) as found:
             error = found
         else:
@@ -139,8 +139,8 @@ def _visible(attempt: Attempt, topics: Sequence[NewTopic]) -> ClusterState:
         if time.monotonic() >= deadline:
             raise error or BrokerUnavailableError(
                 f"The new target topics {', '.join(names[:5])} must be known to all brokers within "
-                f"{attempt.sink.timeout:.0f} s; they are not (connection {attempt.sink.conn_id!r}). A retry finds them "
-                "created."
+                f"{task_try.sink.timeout:.0f} s; they are not (connection {task_try.sink.conn_id!r}). A retry finds "
+                "them created."
             )
         time.sleep(0.2)
 

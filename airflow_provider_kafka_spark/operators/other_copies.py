@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.core.offsets.provenance import provenance_of
 from airflow_provider_kafka_spark.core.shown_text import shortened
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
-from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _MOST_PIECES = 10_000
 
 
 def left_to_copy(
-    attempt: Attempt, plan: ReplayPlan, target: ClusterState, on_rerun: str, *, is_clear: bool = False
+    task_try: TaskTry, plan: ReplayPlan, target: ClusterState, on_rerun: str, *, is_clear: bool = False
 ) -> tuple[OffsetRanges, str] | None:
     """What of a plan is left to copy, and a warning that says why; None if that is all.
 
@@ -52,18 +52,18 @@ def left_to_copy(
     :raises BrokerError: if the target's brokers do not answer.
     """
     try:
-        return _left(attempt, plan, target, on_rerun)
+        return _left(task_try, plan, target, on_rerun)
     except AlreadyDeliveredError:
         if is_clear:
             return None
         raise
 
 
-def _left(attempt: Attempt, plan: ReplayPlan, target: ClusterState, on_rerun: str) -> tuple[OffsetRanges, str] | None:
-    due = getattr(attempt.context.get("dag_run"), "run_after", None)
+def _left(task_try: TaskTry, plan: ReplayPlan, target: ClusterState, on_rerun: str) -> tuple[OffsetRanges, str] | None:
+    due = getattr(task_try.context.get("dag_run"), "run_after", None)
     if due is None or on_rerun == COPY_AGAIN or plan.is_empty:
         return None
-    ti, transform = attempt.context["ti"], attempt.parameters.transform
+    ti, transform = task_try.context["ti"], task_try.parameters.transform
     copies = other_copies(_events_since(due), plan, transform, TaskRun(ti.dag_id, ti.run_id, ti.task_id))
     if not copies:
         return None
@@ -73,7 +73,7 @@ def _left(attempt: Attempt, plan: ReplayPlan, target: ClusterState, on_rerun: st
         raise _refused(copies, "without provenance='headers' nothing tells which records are in the target")
     if compacted := [name for name in plan.target_topics if "compact" in target.topic(name).config.get(_POLICY, "")]:
         raise _refused(copies, f"{shortened(compacted)} is compacted, so nothing tells which records were in it")
-    there = _found(attempt, copies, target)
+    there = _found(task_try, copies, target)
     if not there:
         log.warning("%s says that it has copied offsets of this plan; the target has none of them.", _by(copies))
         return None
@@ -101,7 +101,7 @@ def _events_since(due: Any) -> Sequence[Any]:
         return ()
 
 
-def _found(attempt: Attempt, copies: Sequence[OtherCopy], target: ClusterState) -> OffsetRanges:
+def _found(task_try: TaskTry, copies: Sequence[OtherCopy], target: ClusterState) -> OffsetRanges:
     """What of the copies is in the target: offsets of the source."""
     written = OffsetRanges().merge(part for copy in copies for r in copy.written for part in _in_log(r, target))
     if written.total > _MOST_OFFSETS:
@@ -109,9 +109,9 @@ def _found(attempt: Attempt, copies: Sequence[OtherCopy], target: ClusterState) 
     by_run: dict[str, dict[tuple[str, int], set[int]]] = {copy.run_id: defaultdict(set) for copy in copies}
     unread = 0
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-    with closing(attempt.sink.new_consumer(**settings)) as consumer:
+    with closing(task_try.sink.new_consumer(**settings)) as consumer:
         until = time.monotonic() + _MOST_SECONDS
-        for _, _, message in read_ranges(attempt.sink, consumer, written, "looking for what other runs have copied"):
+        for _, _, message in read_ranges(task_try.sink, consumer, written, "looking for what other runs have copied"):
             if time.monotonic() > until:
                 raise _refused(copies, f"the target could not be read within {_MOST_SECONDS:,.0f} s")
             headers = headers_of(message)

@@ -23,8 +23,8 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, 
 from airflow_provider_kafka_spark.core.topics.resolve import timestamps_in
 from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
 from airflow_provider_kafka_spark.core.wire.protocol import History, StreamRequest
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.new_targets import plan_for_target
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def plan_stream(
-    attempt: Attempt,
+    task_try: TaskTry,
     folder: CheckpointFolder,
     checkpoint: Checkpoint | None,
     stale_lock: str | None,
@@ -46,34 +46,34 @@ def plan_stream(
     :param is_resumed: an earlier try of this task has begun what must be finished, whatever has arrived since.
     :raises KafkaSparkError: if it cannot be carried out.
     """
-    parameters, target = attempt.parameters, attempt.target_state()
-    stream_plan, source = _resolve(attempt, checkpoint, target)
-    check_topics(attempt.source, source.topics, "READ")
+    parameters, target = task_try.parameters, task_try.target_state()
+    stream_plan, source = _resolve(task_try, checkpoint, target)
+    check_topics(task_try.source, source.topics, "READ")
     is_unfinished = stream_plan.uncommitted_batch is not None
 
     def check(plan: ReplayPlan, _: ClusterState) -> None:
         if not is_unfinished and not is_resumed:
-            attempt.check_size(plan)
+            task_try.check_size(plan)
 
-    plan, target = plan_for_target(attempt, stream_plan.resolved, source, target, check)
-    attempt.check_target(target, reads_back=is_unfinished)
+    plan, target = plan_for_target(task_try, stream_plan.resolved, source, target, check)
+    task_try.check_target(target, reads_back=is_unfinished)
     finds_delivered = parameters.transform.provenance.in_headers or parameters.is_exactly_once
-    _log_plan(attempt, plan, stream_plan, checkpoint, parameters.selection["starting_offsets"], finds_delivered)
-    attempt.log_pace(plan)
-    attempt.log_path(parameters.transform, target, plan)
-    lags = attempt.check_pace(target) + attempt.lag_of_source(parameters.selection["commit_group_id"], source)
-    attempt.check_timestamps(target, plan)
-    stream = _stream_request(attempt, folder, checkpoint, stream_plan, plan, stale_lock, max_offsets_per_trigger)
+    _log_plan(task_try, plan, stream_plan, checkpoint, parameters.selection["starting_offsets"], finds_delivered)
+    task_try.log_pace(plan)
+    task_try.log_path(parameters.transform, target, plan)
+    lags = task_try.check_pace(target) + task_try.lag_of_source(parameters.selection["commit_group_id"], source)
+    task_try.check_timestamps(target, plan)
+    stream = _stream_request(task_try, folder, checkpoint, stream_plan, plan, stale_lock, max_offsets_per_trigger)
     batch, manifest = None, stream_plan.manifest
     if checkpoint is not None and is_unfinished:
         # The records of the batch have the id of the stream that began it.
         batch, manifest = checkpoint.uncommitted, checkpoint.manifest or manifest
-    planned = planned_stream(attempt, stream_plan, plan, stream, manifest.stream_id, batch)
-    return stream_plan, replace(planned, look=LogLook.of(source, target, attempt.rules, OffsetRanges(), lags))
+    planned = planned_stream(task_try, stream_plan, plan, stream, manifest.stream_id, batch)
+    return stream_plan, replace(planned, look=LogLook.of(source, target, task_try.rules, OffsetRanges(), lags))
 
 
 def planned_stream(
-    attempt: Attempt,
+    task_try: TaskTry,
     stream_plan: StreamPlan,
     plan: ReplayPlan,
     stream: StreamRequest,
@@ -84,7 +84,7 @@ def planned_stream(
     :param run_id: of what is finished first.
     :param batch: that is finished first.
     """
-    parameters, uncommitted = attempt.parameters, stream_plan.uncommitted
+    parameters, uncommitted = task_try.parameters, stream_plan.uncommitted
     return PlannedCopy(
         run_id=run_id,
         instance=run_id,
@@ -93,17 +93,17 @@ def planned_stream(
         transform=parameters.transform.of_topics({r.topic for r in (*plan.ranges, *uncommitted)}),
         ranges=uncommitted,
         spans=plan_spans(uncommitted),
-        how=attempt.how,
-        allow_same_topic=attempt.worker.allow_same_topic,
+        how=task_try.how,
+        allow_same_topic=task_try.worker.allow_same_topic,
         history=History(None if batch is None else batch.timestamp_ms),
-        client_id=attempt.client_id,
-        title=attempt.title,
+        client_id=task_try.client_id,
+        title=task_try.title,
         stream=stream,
     )
 
 
 def _stream_request(
-    attempt: Attempt,
+    task_try: TaskTry,
     folder: CheckpointFolder,
     checkpoint: Checkpoint | None,
     stream_plan: StreamPlan,
@@ -120,7 +120,7 @@ def _stream_request(
     return StreamRequest(
         stream_id=stream_plan.manifest.stream_id,
         planned=plan.ranges,
-        source=_subscription(plan, is_assigned=attempt.parameters.selection["assign"] is not None),
+        source=_subscription(plan, is_assigned=task_try.parameters.selection["assign"] is not None),
         starting_offsets=_starting_json(stream_plan, plan),
         checkpoint=folder.generation_uri(stream_plan.generation),
         manifest=stream_plan.manifest.to_json(),
@@ -128,7 +128,7 @@ def _stream_request(
         lock=folder.lock_uri,
         latest_submission=folder.submission_uri,
         stale_lock=stale_lock,
-        owner=_owner(attempt.context),
+        owner=_owner(task_try.context),
         unfinished_batch=stream_plan.uncommitted_batch,
         unfinished_checkpoint=unfinished,
         max_offsets_per_trigger=max_offsets_per_trigger,
@@ -151,7 +151,7 @@ def _starting_json(stream_plan: StreamPlan, plan: ReplayPlan) -> str:
 
 
 def _log_plan(
-    attempt: Attempt,
+    task_try: TaskTry,
     plan: ReplayPlan,
     stream_plan: StreamPlan,
     checkpoint: Checkpoint | None,
@@ -164,25 +164,25 @@ def _log_plan(
     :param starting_offsets: the parameter.
     :param finds_delivered: the job finds out which records of an uncommitted batch the target already has.
     """
-    attempt.log.info("The plan of stream %s:\n%s", stream_plan.manifest.stream_id, plan.table())
+    task_try.log.info("The plan of stream %s:\n%s", stream_plan.manifest.stream_id, plan.table())
     if checkpoint is not None and stream_plan.is_new:
-        attempt.log.warning(
+        task_try.log.warning(
             "Starting generation %s of the checkpoint; generation %s stays as it is.",
             stream_plan.generation,
             checkpoint.number,
         )
     elif checkpoint is not None and starting_offsets is not None:
-        attempt.log.info("Ignoring starting_offsets=%r: the stream resumes from its checkpoint.", starting_offsets)
+        task_try.log.info("Ignoring starting_offsets=%r: the stream resumes from its checkpoint.", starting_offsets)
     batch = checkpoint.uncommitted if checkpoint is not None else None
     if checkpoint is not None and batch is not None and stream_plan.uncommitted_batch is None:
-        attempt.log.warning(
+        task_try.log.warning(
             "Batch %s of generation %s is uncommitted and is not finished: %s.",
             batch.number,
             checkpoint.number,
             ", ".join(first_ten(checkpoint.uncommitted_ranges.format())) or "no records",
         )
     if batch is not None and stream_plan.uncommitted:
-        attempt.log.warning(
+        task_try.log.warning(
             "Batch %s of an earlier run is uncommitted: %s. It is finished first, with exactly these offsets; %s.",
             batch.number,
             ", ".join(first_ten(stream_plan.uncommitted.format())),
@@ -193,14 +193,14 @@ def _log_plan(
         )
     if stream_plan.added:
         added = first_ten([str(p) for p in stream_plan.added])
-        attempt.log.info("New to the stream, and read from their beginning: %s.", ", ".join(added))
+        task_try.log.info("New to the stream, and read from their beginning: %s.", ", ".join(added))
 
 
-def _resolve(attempt: Attempt, checkpoint: Checkpoint | None, target: ClusterState) -> tuple[StreamPlan, ClusterState]:
+def _resolve(task_try: TaskTry, checkpoint: Checkpoint | None, target: ClusterState) -> tuple[StreamPlan, ClusterState]:
     """The next run of the stream, and the state of the source that it was resolved against."""
-    parameters, records = attempt.parameters, attempt.parameters.selection
+    parameters, records = task_try.parameters, task_try.parameters.selection
     selection = Selection(records["topics"], records["topic_pattern"], records["assign"])
-    reset = _reset(records["reset_checkpoint_to"], attempt.context["ti"].run_id)
+    reset = _reset(records["reset_checkpoint_to"], task_try.context["ti"].run_id)
     if reset is not None:
         start: Bound | GroupStart | None = reset.start
         begins = not reset.is_done(checkpoint)
@@ -209,16 +209,16 @@ def _resolve(attempt: Attempt, checkpoint: Checkpoint | None, target: ClusterSta
         start = None if starting is None else parse_any_start(starting)
         begins = checkpoint is None
     name = "starting_offsets" if reset is None else "reset_checkpoint_to"
-    begin, cluster = _source_state(attempt, selection, checkpoint, start, name, begins=begins)
+    begin, cluster = _source_state(task_try, selection, checkpoint, start, name, begins=begins)
     if reset is not None:
         reset = replace(reset, group_stands_at=begin)
     binding = Binding.of(parameters, cluster.cluster_id, target.cluster_id)
     form, new_id = BatchForm.of(parameters), uuid4().hex[:16]
-    return resolve_stream(checkpoint, binding, form, selection, begin, reset, cluster, attempt.rules, new_id), cluster
+    return resolve_stream(checkpoint, binding, form, selection, begin, reset, cluster, task_try.rules, new_id), cluster
 
 
 def _source_state(
-    attempt: Attempt,
+    task_try: TaskTry,
     selection: Selection,
     checkpoint: Checkpoint | None,
     start: Bound | GroupStart | None,
@@ -231,7 +231,7 @@ def _source_state(
     :param name: of the parameter that says the start.
     :param begins: and does not go on from its checkpoint.
     """
-    chosen, source = attempt.parameters.selection, attempt.source
+    chosen, source = task_try.parameters.selection, task_try.source
     known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
     existing = source.topic_names(chosen["topics"] or chosen["assign"] or (), "READ")
     # A missing topic of the checkpoint is distinguished from a misspelt one later.

@@ -23,8 +23,8 @@ from airflow_provider_kafka_spark.core.streams.verification import (
     result_of_stream,
 )
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
-from airflow_provider_kafka_spark.operators.attempt import Attempt
 from airflow_provider_kafka_spark.operators.proof import check_counts
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.state.stream_state import StreamRunStore
 
@@ -47,7 +47,7 @@ class Collected:
 
 
 def collected_stream(
-    attempt: Attempt,
+    task_try: TaskTry,
     store: StreamRunStore,
     folder: CheckpointFolder,
     stream_plan: StreamPlan,
@@ -64,11 +64,11 @@ def collected_stream(
     finished = finished_offsets(folder.location)
     try:
         check_stream(report, planned.plan, stream_plan.manifest.stream_id, finished, planned.transform)
-        allow = attempt.worker.allow_duplicates
-        warnings = check_counts(attempt.source, planned, report, allow_duplicates=allow)
+        allow = task_try.worker.allow_duplicates
+        warnings = check_counts(task_try.source, planned, report, allow_duplicates=allow)
     except KafkaSparkError:
         store.distrusted()
-        judge_run(attempt.sink, planned.instance, submission, report.run_id, report.target_topics, proved=False)
+        judge_run(task_try.sink, planned.instance, submission, report.run_id, report.target_topics, proved=False)
         raise
     return Collected(report, finished, tuple(warnings))
 
@@ -88,7 +88,7 @@ def finished_of(folder: CheckpointFolder, planned: PlannedCopy) -> OffsetRanges:
 
 
 def stream_result(
-    attempt: Attempt,
+    task_try: TaskTry,
     store: StreamRunStore,
     folder: CheckpointFolder,
     group: ConsumerGroup | None,
@@ -102,20 +102,20 @@ def stream_result(
     """
     finished, warnings = collected.finished, list(collected.warnings)
     stream_id, plan = stream_plan.manifest.stream_id, planned.plan
-    existing = {p.topic for p in finished} & attempt.source.topic_names()
-    after = attempt.source.state(existing, only=finished)
+    existing = {p.topic for p in finished} & task_try.source.topic_names()
+    after = task_try.source.state(existing, only=finished)
     if stream_plan.has_work:
-        plan = plan.after_job(after, planned.rules, attempt.source.cuts(plan.reached, after))
+        plan = plan.after_job(after, planned.rules, task_try.source.cuts(plan.reached, after))
     lags = lag_of(finished, after, planned.rules)
     committed = None if group is None else group.commit(finished)
     finished_before = store.finished_before(stream_id, plan.ranges)
     if finished_before and plan.target.topic_expr is not None:
         warnings.append(_UNKNOWN_TARGETS)
     for warning in first_ten([*collected.report.warnings, *warnings], "more warnings in the result"):
-        attempt.log.warning("%s", warning)
+        task_try.log.warning("%s", warning)
     result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
     written = _written_before(store, stream_id, plan, collected.report, result)
-    mapped, may_repeat = _mapped_before(attempt, folder, stream_plan, planned, collected.report, finished_before)
+    mapped, may_repeat = _mapped_before(task_try, folder, stream_plan, planned, collected.report, finished_before)
     may_repeat = may_repeat or collected.report.may_have_duplicates
     return {
         **result,
@@ -138,7 +138,7 @@ def _written_before(
 
 
 def _mapped_before(
-    attempt: Attempt,
+    task_try: TaskTry,
     folder: CheckpointFolder,
     stream_plan: StreamPlan,
     planned: PlannedCopy,
@@ -149,7 +149,7 @@ def _mapped_before(
     is_mapped = report.segments is not None or not report.records_written
     if not (finished_before and planned.transform.provenance.in_segments and is_mapped):
         return {}, False
-    before = _segments(attempt, folder, stream_plan)
+    before = _segments(task_try, folder, stream_plan)
     segments = {*(report.segments or ()), *within(before.segments, finished_before)}
     mapped = {
         "segments": [s.to_dict() for s in joined(segments)],
@@ -158,10 +158,10 @@ def _mapped_before(
     return mapped, bool(before.repeated.intersect(finished_before))
 
 
-def _segments(attempt: Attempt, folder: CheckpointFolder, stream_plan: StreamPlan) -> MappedBatch:
+def _segments(task_try: TaskTry, folder: CheckpointFolder, stream_plan: StreamPlan) -> MappedBatch:
     """What finished batches have read and where its records are, as far as the checkpoint says it."""
     try:
         return folder.segments(stream_plan.generation)
     except KafkaSparkError as error:
-        attempt.log.warning("The result has no segments of what earlier tries had finished: %s", error)
+        task_try.log.warning("The result has no segments of what earlier tries had finished: %s", error)
         return MappedBatch(OffsetRanges(), (), OffsetRanges())

@@ -437,7 +437,7 @@ plan-makes-an-event: plan_only=True makes no asset event.
   tests/operators/test_kafka_to_kafka.py::test_plan_only_starts_nothing
 plan-compiles-nothing: A plan is refused where its SQL does not compile.
   operators/kafka_to_kafka.py
-  - unchecked = compile_expressions(attempt.spark.cluster, planned.transform)
+  - unchecked = compile_expressions(task_try.spark.cluster, planned.transform)
   + unchecked = list[str]()
   tests/operators/test_plan.py::test_a_plan_names_what_only_the_copy_checks
 retry-plans-anew: A retry carries out the plan of the first try, although `latest` has moved on.

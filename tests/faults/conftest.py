@@ -31,7 +31,7 @@ def frail_broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start an attempt of a request."""
+    """Submit a request."""
     drivers: list[Driver] = []
 
     def started(request: JobRequest, master: str) -> Driver:

@@ -66,7 +66,7 @@ def spark_submit(
 
 @dataclass
 class Driver:
-    """One ``spark-submit`` with one attempt of a request.
+    """One submission of a request.
 
     :param folder: for its files.
     :param master: of Spark; with ``local-cluster`` executors are processes of their own.

@@ -20,7 +20,7 @@ from airflow_provider_kafka_spark.core.topics.new_topics import NewTopic
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators import new_targets
-from airflow_provider_kafka_spark.operators.attempt import Attempt
+from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore
 from tests.operators.conftest import has_submitted_nothing
@@ -101,20 +101,20 @@ def test_another_task_may_make_it_at_the_same_time(scene: Scene, monkeypatch: py
     """The other one's topic is used as it is, and is waited for: the broker that answers need not be the one that has
     made it.
     """
-    real, known, unknown = new_targets.create_topics, Attempt.target_state, list[Attempt]()
+    real, known, unknown = new_targets.create_topics, TaskTry.target_state, list[TaskTry]()
 
     def create(*arguments: Any) -> None:
         scene.kafka.create_topic(scene.target, 5)
         real(*arguments)
 
-    def target_state(attempt: Attempt) -> ClusterState:
+    def target_state(task_try: TaskTry) -> ClusterState:
         if scene.exists and not unknown:
-            unknown.append(attempt)
+            unknown.append(task_try)
             raise UnknownTopicError("Not here yet.")
-        return known(attempt)
+        return known(task_try)
 
     monkeypatch.setattr(new_targets, "create_topics", create)
-    monkeypatch.setattr(Attempt, "target_state", target_state)
+    monkeypatch.setattr(TaskTry, "target_state", target_state)
 
     scene.run_without_records()
     assert (len(unknown), len(scene.kafka.offsets(scene.target)), scene.settings()) == (1, 5, {})

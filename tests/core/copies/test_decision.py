@@ -83,9 +83,9 @@ def test_a_plan_is_no_worse_without_the_ledger(caplog: pytest.LogCaptureFixture)
     hook = SimpleNamespace(config=SimpleNamespace(bootstrap_servers="a:9092"))
     # Airflow's accessor asks its API when it is read.
     context = {"inlet_events": MappingProxyType({})}
-    attempt = SimpleNamespace(source=hook, sink=hook, context=context, parameters=SimpleNamespace(selection=_WINDOW))
+    task_try = SimpleNamespace(source=hook, sink=hook, context=context, parameters=SimpleNamespace(selection=_WINDOW))
 
-    made = approval_facts(attempt, _plan("orders:0:0:100"), [COPIES])  # type: ignore[arg-type]
+    made = approval_facts(task_try, _plan("orders:0:0:100"), [COPIES])  # type: ignore[arg-type]
 
     assert made.copied_before is None
     assert "the ledger could not be read: KeyError" in caplog.text

@@ -84,7 +84,7 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TaskTry:
     """One try of a task, as its steps share it.
 
     :param parameters: what is copied and to where, which all tries share.
