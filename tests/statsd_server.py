@@ -19,7 +19,7 @@ class StatsdServer:
     def running(cls) -> Iterator[StatsdServer]:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
             receiver.bind(("127.0.0.1", 0))
-            receiver.settimeout(0.2)
+            receiver.settimeout(0.05)
             yield cls(receiver)
 
     @property

@@ -102,7 +102,9 @@ def test_a_watcher_whose_broker_is_away_is_seen(statsd: StatsdServer) -> None:
     """The real trigger in Airflow's own manager, and a port where nothing listens."""
 
     async def main() -> None:
-        async with Triggerer(AssetStateStore(), topics=["orders"], kafka_timeout=1, source_conn_id="nobody").running():
+        async with Triggerer(
+            AssetStateStore(), topics=["orders"], kafka_timeout=0.2, source_conn_id="nobody"
+        ).running():
             lines: list[str] = []
             await until(lambda: lines.extend(statsd.received()) or len(lines) >= 4, "metrics of the watcher")
             assert any(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from airflow_provider_kafka_spark.core.ledger.entry import TaskRun
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.core.offsets.compact_rows import compacted
@@ -15,7 +17,7 @@ from tests.coverage_page.page_modules import page_modules
 from tests.coverage_page.test_page_modules import _BODY
 from tests.required_tools import needs_chromium
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.process]
 
 
 def test_drawn_events_and_tasks() -> None:

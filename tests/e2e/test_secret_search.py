@@ -120,6 +120,7 @@ def test_a_database(search: SecretSearch, tmp_path: Path) -> None:
     assert str(path) in {hit.where for hit in search.in_database(path)}
 
 
+@pytest.mark.process
 def test_arguments_and_environments_of_short_lived_processes(search: SecretSearch) -> None:
     """Also of those that end while it looks on, and of one that becomes another program."""
     sleep = [sys.executable, "-c", "import time; time.sleep(2)"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from itertools import product
+from typing import NamedTuple
 
 
 class Fault(Enum):
@@ -80,8 +81,7 @@ class Brokers(Enum):
     THREE = "three brokers"
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     fault: Fault
     kind: Kind
     layout: Layout
@@ -103,8 +103,7 @@ class Exclusion:
     second: Collection[Enum]
 
     def holds_for(self, case: Case) -> bool:
-        values = set(astuple(case))
-        return not values.isdisjoint(self.first) and not values.isdisjoint(self.second)
+        return any(value in self.first for value in case) and any(value in self.second for value in case)
 
 
 EXCLUDED = (

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,9 +32,9 @@ def _of_stream(fault: Fault, delivery: Delivery = EXACTLY_ONCE) -> Case:
 
 
 #: The job fails, and the retry writes only what is missing.
-_AT_LEAST_ONCE = replace(_ON_EXECUTORS, kind=Kind.COPY, layout=Layout.IN_ORDER, delivery=Delivery.AT_LEAST_ONCE)
+_AT_LEAST_ONCE = _ON_EXECUTORS._replace(kind=Kind.COPY, layout=Layout.IN_ORDER, delivery=Delivery.AT_LEAST_ONCE)
 #: Each Spark task has ten pieces.
-_OF_BUNDLES = replace(_ON_EXECUTORS, layout=Layout.BUNDLES)
+_OF_BUNDLES = _ON_EXECUTORS._replace(layout=Layout.BUNDLES)
 _SHORT = ((OWN, _ON_EXECUTORS), (OWN, _OF_BUNDLES))
 _LONG = (
     (OWN, _AT_LEAST_ONCE),

@@ -16,6 +16,8 @@ from airflow_provider_kafka_spark.core.errors import JobFailedError
 from airflow_provider_kafka_spark.jobs import worker_watchdog
 from airflow_provider_kafka_spark.jobs.worker_watchdog import end_with_owner
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def worker() -> Iterator[subprocess.Popen[bytes]]:

@@ -457,11 +457,11 @@ def test_a_dead_broker_is_asked_until_the_time_out_with_one_line_in_the_log(
     connection: Callable[..., None], closed_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     connection("kafka_default", extra={"bootstrap.servers": f"127.0.0.1:{closed_port}"})
-    parameters: dict[str, Any] = {**_RECORDS, "kafka_timeout": 0.5, "poke_interval": 0.1}
+    parameters: dict[str, Any] = {**_RECORDS, "kafka_timeout": 0.2, "poke_interval": 0.1}
 
     context: Any = task_context()
     with pytest.raises(AirflowSensorTimeout):
-        KafkaNewRecordsSensor(task_id="wait", timeout=2, **parameters).execute(context)
+        KafkaNewRecordsSensor(task_id="wait", timeout=1, **parameters).execute(context)
     assert capsys.readouterr().out.count("The broker does not answer") == 1
     with pytest.raises(TaskDeferred) as deferred:
         KafkaNewRecordsSensor(task_id="wait", timeout=2, deferrable=True, **parameters).execute(context)

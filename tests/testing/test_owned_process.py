@@ -16,6 +16,8 @@ from airflow_provider_kafka_spark.core.errors import LocalServiceError
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess
 from tests.waiting import until
 
+pytestmark = pytest.mark.process
+
 # Writes the ids of a child and of its own child, which left the group as a daemon does, and then waits.
 _FAMILY = """
 import os, subprocess, sys, time

@@ -12,6 +12,8 @@ import pytest
 
 from tests.e2e.process_mark import ProcessMark
 
+pytestmark = pytest.mark.process
+
 # Starts one process after the other, so that a signal comes in the middle of a start.
 _STARTS = """
 import subprocess

@@ -46,7 +46,7 @@ class Manager:
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
-    monkeypatch.setattr(spark_application, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(spark_application, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(spark_application, "_SETTLE_SECONDS", 0.0)
     manager = Manager()
     with serving(manager.answer) as manager.address:
