@@ -10,10 +10,11 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import GROUPS_AT_ONCE, KafkaClient
+from airflow_provider_kafka_spark.clients.run_mark import marks
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.pieces import partition_name, split_name
-from airflow_provider_kafka_spark.core.runs.run_identity import owner_group, progress_group
-from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, MarkState, latest
+from airflow_provider_kafka_spark.core.runs.run_identity import progress_group
+from airflow_provider_kafka_spark.core.runs.run_protocol import MarkState, latest
 
 
 def delivered_by_progress(
@@ -36,10 +37,7 @@ def delivered_by_progress(
     :param finished: what has been delivered if the run is finished: a plan that was made after a clear has more.
     :raises BrokerError: if the broker does not answer.
     """
-    group = owner_group(instance)
-    marks = [TopicPartition(topic, 0) for topic in targets]
-    committed = _committed(client, marks, group, client.group_consumer(group))
-    mark = latest(Mark.from_json(text) for _, text in committed.values() if text)
+    mark = latest(marks(client, instance, targets).values())
     if mark is None or mark.run_id != run_id or mark.state == MarkState.OPENING.value:
         return OffsetRanges()
     if mark.state == MarkState.FINISHED.value:
@@ -49,25 +47,25 @@ def delivered_by_progress(
     groups = [progress_group(instance, mark.key, number) for number in range(mark.groups)]
     found = [
         copied
-        for committed in _of_groups(client, groups, slots)
-        for position, text in committed.values()
+        for position, text in _committed(client, groups, slots)
         for copied in _copied(text.partition("\n")[0], position, partitions)
     ]
     return planned.intersect(OffsetRanges(found).merge())
 
 
-def _of_groups(
-    client: KafkaClient, groups: Sequence[str], partitions: Collection[TopicPartition]
-) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
-    """As :func:`_committed`, of as many groups at the same time as may be asked at once: a plan of many partitions has
-    many, if its target has few.
+def _committed(
+    client: KafkaClient, groups: Sequence[str], slots: Collection[TopicPartition]
+) -> Iterator[tuple[int, str]]:
+    """Offset and metadata of each slot that has them. As many groups as may be are asked at the same time: a plan of
+    many partitions has many, if its target has few.
     """
     with ThreadPoolExecutor(GROUPS_AT_ONCE, thread_name_prefix="kafka-groups") as pool:
         for i in range(0, len(groups), GROUPS_AT_ONCE):
             # Their consumers are made one after the other.
             some = groups[i : i + GROUPS_AT_ONCE]
             consumers = [client.group_consumer(group) for group in some]
-            yield from pool.map(partial(_committed, client, partitions), some, consumers)
+            for committed in pool.map(partial(_of_group, client, slots), some, consumers):
+                yield from committed
 
 
 def _copied(name: str, position: int, partitions: Mapping[str, TopicPartition]) -> Iterator[OffsetRange]:
@@ -81,20 +79,12 @@ def _copied(name: str, position: int, partitions: Mapping[str, TopicPartition]) 
         yield OffsetRange(partition.topic, partition.partition, start, position)
 
 
-def _committed(
-    client: KafkaClient, partitions: Collection[TopicPartition], group: str, consumer: confluent_kafka.Consumer
-) -> dict[TopicPartition, tuple[int, str]]:
-    """Offset and metadata of each partition that has them."""
-    asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in partitions]
+def _of_group(
+    client: KafkaClient, slots: Collection[TopicPartition], group: str, consumer: confluent_kafka.Consumer
+) -> list[tuple[int, str]]:
+    asked = [confluent_kafka.TopicPartition(p.topic, p.partition) for p in slots]
     try:
         found = consumer.committed(asked, timeout=client.timeout)
     except KafkaException as error:
         raise client.to_error(error, f"reading the progress of group {group!r}") from error
-    except UnicodeDecodeError:
-        # It reads metadata up to a zero character, which those of earlier versions do not have.
-        return {}
-    return {
-        TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "")
-        for p in found
-        if p.offset >= 0 and p.error is None
-    }
+    return [(p.offset, p.metadata or "") for p in found if p.offset >= 0 and p.error is None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import confluent_kafka
@@ -11,7 +11,12 @@ from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, KafkaSparkError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthorizationError,
+    BrokerError,
+    KafkaSparkError,
+    UnknownTopicError,
+)
 from airflow_provider_kafka_spark.core.runs.run_identity import owner_group
 from airflow_provider_kafka_spark.core.runs.run_protocol import Mark, judged, latest
 
@@ -26,18 +31,12 @@ def run_mark(client: KafkaClient, instance: str, targets: Sequence[str]) -> Mark
     :param targets: every topic that may be written to; none if that is not known.
     :raises BrokerError: if the brokers do not say it.
     """
-    group = owner_group(instance)
     try:
-        if not targets or not ConsumerGroup(client, group).exists():
+        if not targets or not ConsumerGroup(client, owner_group(instance)).exists():
             return None
-        return latest(_marks(client, group, targets).values())
+        return latest(marks(client, instance, targets).values())
     except BrokerAuthorizationError:
         return None
-    except KafkaException as error:
-        failure = client.to_error(error, f"reading group {group!r}")
-        if isinstance(failure, BrokerAuthorizationError):
-            return None
-        raise failure from error
 
 
 def judge_run(
@@ -64,37 +63,40 @@ def judge_run(
     :param leaves: the driver has left the mark to another plan of the run, which goes on later.
     :raises RunTakenOverError: if a later submission has the run.
     """
-    group = owner_group(instance)
     try:
-        marks = _marks(client, group, targets)
-    except KafkaException as error:
-        log.warning("The mark of the run could not be read: %s", client.to_error(error, f"reading group {group!r}"))
+        known = marks(client, instance, targets)
+    except (BrokerError, UnknownTopicError) as error:
+        log.warning("The mark of the run could not be read: %s", error)
         return
-    mark = latest(marks.values())
+    mark = latest(known.values())
     if mark is None:
         # At least once without the permission to commit it.
         return
     after = judged(mark, submission, run_id, proved=proved, leaves=leaves)
     if proved and leaves:
         return
-    said = after.to_json()
-    offsets = [confluent_kafka.TopicPartition(topic, 0, 0, said) for topic in marks]
+    said, group = after.to_json(), owner_group(instance)
+    offsets = [confluent_kafka.TopicPartition(topic, 0, 0, said) for topic in known]
     try:
         client.group_consumer(group).commit(offsets=offsets, asynchronous=False)
     except KafkaException as error:
         log.warning("The mark of the run could not be set: %s", client.to_error(error, f"committing to {group!r}"))
 
 
-def _marks(client: KafkaClient, group: str, targets: Sequence[str]) -> dict[str, Mark]:
-    """The mark at each topic that has one.
+def marks(client: KafkaClient, instance: str, targets: Iterable[str]) -> dict[str, Mark]:
+    """The mark of a run at each topic that has one.
 
-    :raises KafkaException: if that of one is not known.
+    :raises BrokerError: if that of one is not known.
     """
+    group = owner_group(instance)
     asked = [confluent_kafka.TopicPartition(topic, 0) for topic in targets]
-    committed = client.group_consumer(group).committed(asked, timeout=client.timeout)
-    failed = next((p.error for p in committed if p.error is not None), None)
-    if failed is not None:
-        raise KafkaException(failed)
+    try:
+        committed = client.group_consumer(group).committed(asked, timeout=client.timeout)
+        failed = next((p.error for p in committed if p.error is not None), None)
+        if failed is not None:
+            raise KafkaException(failed)
+    except KafkaException as error:
+        raise client.to_error(error, f"reading group {group!r}") from error
     return {p.topic: Mark.from_json(p.metadata) for p in committed if p.offset >= 0 and p.metadata}
 
 
