@@ -119,8 +119,7 @@ def _resolved_plan(
         cuts = task_try.source.cuts(state.reached, source)
         lost = earlier.losses(source, task_try.rules, cuts)
         # Of what another run had copied to a topic that was deleted since, the plan has nothing.
-        ids = {name: topic.topic_id for name, topic in target.topics.items()}
-        gone = {} if task_try.worker.follows_trigger else recreated(earlier.target_ids, ids)
+        gone = not task_try.worker.follows_trigger and _lacks_targets(earlier, target)
         if not lost and not gone and earlier.target_cluster_id == target.cluster_id:
             task_try.log.info("Reusing the plan of an earlier try of this run.")
             routes = earlier.target.routes(earlier.topic_ids)
@@ -135,6 +134,12 @@ def _resolved_plan(
         warnings = [_COPIES_AGAIN] if state.copies_again else []
     plan = replace(plan, missing=(*plan.missing, *lost), warnings=(*plan.warnings, *warnings))
     return plan, source, target, task_try.source.cuts(state.reached, source)
+
+
+def _lacks_targets(plan: ReplayPlan, target: ClusterState) -> bool:
+    """Whether a target of the plan was deleted, and perhaps recreated, since it was made."""
+    ids = {name: topic.topic_id for name, topic in target.topics.items()}
+    return not plan.target_ids.keys() <= ids.keys() or bool(recreated(plan.target_ids, ids))
 
 
 def _new_plan(

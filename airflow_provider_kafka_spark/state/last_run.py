@@ -34,7 +34,6 @@ class LastRunStore:
         self.name = variable_name("kafka_spark_last_run", ti.dag_id, ti.task_id, *mapped)
         self._description = f'Written by since="last_run", for {text}.'[:_LONGEST_DESCRIPTION]
         self.run_id: str = ti.run_id
-        self._is_alone = getattr(context.get("dag"), "max_active_runs", None) == 1
         #: Whether nothing was stored when it was last loaded.
         self.is_new = False
 
@@ -64,8 +63,7 @@ class LastRunStore:
         """
         started = time.monotonic()
         self.save(self.load().after(self.run_id, result))
-        if self._is_alone:
-            return
+        # Also with max_active_runs=1: Airflow counts the runs of a backfill apart from the others.
         variables.settle(started, "A run that looked meanwhile may have found the same records: set max_active_runs=1.")
         self.load().check_has(self.run_id)
 

@@ -108,6 +108,19 @@ def test_only_what_is_left_is_copied(waits: CopyTask, ledger: Ledger) -> None:
     assert set(waits.values().values()) == {1}
 
 
+def test_what_was_left_out_is_copied_if_the_target_was_deleted_since(waits: CopyTask, ledger: Ledger) -> None:
+    """Also where the retry itself creates it anew."""
+    waits.given["create_target_topics"] = True
+    waits.kafka.produce(waits.source, [large(1)])
+    _other(waits, ledger)
+    waits.fail_at_large(commit_records=2)
+    waits.kafka.delete_topic(waits.target)
+
+    assert waits.succeed()["records_written"] == 21
+    assert set(waits.values().values()) == {1}
+    assert len(waits.values()) == 21
+
+
 def test_records_that_cannot_be_read_are_not_copied_once_more(
     waits: CopyTask, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
