@@ -199,9 +199,17 @@ def test_a_dag_run_that_was_deleted_and_made_again(task: Task) -> None:
     assert (result["delivered_before"], result["warnings"]) == (0, [])
 
 
-@pytest.mark.parametrize("has_mark", [True, False])
-def test_a_clear_without_the_state(task: Task, has_mark: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody has deleted it. Brokers keep the mark for a week; the target is read back, as after any success. The
+@pytest.mark.parametrize(
+    ("has_mark", "on_rerun"),
+    [
+        (True, "missing_only"),
+        (True, "copy_again"),
+        pytest.param(True, "fail", marks=pytest.mark.long),
+        (False, "missing_only"),
+    ],
+)
+def test_a_clear_without_the_state(task: Task, has_mark: bool, on_rerun: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody has deleted it, or Airflow at the success, and with it all that on_rerun goes by. Brokers keep the mark for a week; the target is read back, as after any success. The
     mark has the number of the last submission, whose worker had a clock that was 50 minutes ahead.
     """
     task.given["preserve_partition"] = True
@@ -216,8 +224,9 @@ def test_a_clear_without_the_state(task: Task, has_mark: bool, monkeypatch: pyte
     else:
         task.kafka.delete_records(task.target, {0: 3})
 
-    result = task.clear()
+    result = task.clear(on_rerun=on_rerun)
 
+    assert any("Airflow has stored nothing of that" in warning for warning in result["warnings"])
     assert task.values() == Counter(dict.fromkeys(once(0, 10), 1 if has_mark else 2))
     assert (result["run_id"] == first["run_id"]) is has_mark
     assert result["delivered_before"] == (7 if has_mark else 0)

@@ -343,6 +343,8 @@ The task needs READ on the target
 `[state_store] default_retention_days` does not delete it
   tests/state/test_run_state.py::test_each_success_announces_what_it_delivered
   quick: rule
+With `[state_store] clear_on_success = True` Airflow deletes it after each success
+  tests/operators/test_on_rerun.py::test_a_clear_without_the_state
 If somebody deletes it nevertheless, the run is found by its mark at the target's brokers
   tests/operators/test_on_rerun.py::test_a_clear_without_the_state
 and the target is read back all the same
