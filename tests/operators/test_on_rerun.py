@@ -209,8 +209,9 @@ def test_a_dag_run_that_was_deleted_and_made_again(task: Task) -> None:
     ],
 )
 def test_a_clear_without_the_state(task: Task, has_mark: bool, on_rerun: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody has deleted it, or Airflow at the success, and with it all that on_rerun goes by. Brokers keep the mark for a week; the target is read back, as after any success. The
-    mark has the number of the last submission, whose worker had a clock that was 50 minutes ahead.
+    """Somebody has deleted it, or Airflow at the success, and with it all that on_rerun goes by. Brokers keep the mark
+    for a week; the target is read back, as after any success. The mark has the number of the last submission, whose
+    worker had a clock that was 50 minutes ahead.
     """
     task.given["preserve_partition"] = True
     with monkeypatch.context() as patch:
