@@ -39,7 +39,7 @@ class ReplayPlan:
     :param target_ends: end offset of each target partition at planning time. Earlier records are not from this run.
     :param target_ids: id of each target topic at planning time, if the broker returns it.
     :param window: of timestamps, if the ranges were cut by one.
-    :param spark_partitions: number of Spark tasks that read.
+    :param spark_partitions: number of pieces; Spark tasks may share small ones.
     :param warnings: what the author should know.
     :param leaves_out: it has not what other runs have copied of what was asked for.
     """
@@ -226,7 +226,7 @@ class ReplayPlan:
     def _items(self) -> list[tuple[str, str]]:
         return [
             ("Target", str(self.target)),
-            ("Spark tasks", f"{self.spark_partitions:,}"),
+            ("Pieces", f"{self.spark_partitions:,}"),
             ("Digest of this plan", self.digest),
             *(("Missing", text) for text in first_ten([f"{m.offset_range}: {m.reason}" for m in self.missing])),
             *(("Warning", text) for text in first_ten(self.warnings)),
@@ -251,7 +251,7 @@ def make_plan(
     routes = target.routes(names)
     states = {name: state for name, state in target_cluster.topics.items() if name in routes}
     _check_count(resolved.ranges)
-    tasks = _count_tasks(plan_spans(resolved.ranges, max_records_per_partition), preserve_order)
+    pieces = _count_pieces(plan_spans(resolved.ranges, max_records_per_partition), preserve_order)
     return ReplayPlan(
         source_cluster_id=source.cluster_id,
         target_cluster_id=target_cluster.cluster_id,
@@ -267,10 +267,10 @@ def make_plan(
         },
         target_ids={name: state.topic_id for name, state in states.items() if state.topic_id is not None},
         window=resolved.window,
-        spark_partitions=tasks,
+        spark_partitions=pieces,
         warnings=(
             *resolved.warnings,
-            *cost_warnings(_sizes(resolved.ranges, states, tasks)),
+            *cost_warnings(_sizes(resolved.ranges, states, pieces)),
             *first_ten(target_warnings, "more of its targets"),
         ),
     )
@@ -305,28 +305,28 @@ def _check_count(ranges: OffsetRanges) -> None:
         )
 
 
-def _count_tasks(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
-    tasks = len(tasks_of(spans, preserve_order=preserve_order))
-    if tasks > MAX_PIECES:
+def _count_pieces(spans: Sequence[OffsetRange], preserve_order: bool) -> int:
+    pieces = len(tasks_of(spans, preserve_order=preserve_order))
+    if pieces > MAX_PIECES:
         raise PlanError(
-            f"The plan must have at most {MAX_PIECES:,} Spark tasks, each of which costs a transaction; it has "
-            f"{tasks:,}. Raise max_records_per_partition, or keep preserve_order=True, which makes one task for each "
+            f"The plan must have at most {MAX_PIECES:,} pieces, each of which costs a transaction; it has "
+            f"{pieces:,}. Raise max_records_per_partition, or keep preserve_order=True, which makes one piece of each "
             "Kafka partition; of more Kafka partitions than that, plan some topics at a time."
         )
-    return tasks
+    return pieces
 
 
-def _sizes(ranges: OffsetRanges, targets: Mapping[str, TopicState], tasks: int) -> dict[str, int]:
+def _sizes(ranges: OffsetRanges, targets: Mapping[str, TopicState], pieces: int) -> dict[str, int]:
     """As :func:`cost_warnings` takes them. Of targets that only the job knows, there are none."""
-    # A group holds the progress of as many tasks as the first target has partitions.
+    # A group holds the progress of as many pieces as the first target has partitions.
     width = targets[min(targets)].count if targets else 0
     return {
         "Kafka partitions": sum(1 for _ in ranges.without_empty().by_partition()),
         "ranges": len(ranges),
         "source topics": len({r.topic for r in ranges}),
         "target topics": len(targets),
-        "Spark tasks": tasks,
-        "consumer groups of progress": -(-tasks // width) if width else 0,
+        "pieces": pieces,
+        "consumer groups of progress": -(-pieces // width) if width else 0,
     }
 
 

@@ -11,7 +11,7 @@ LARGEST_TRIED: Mapping[str, int] = {
     "ranges": 100_000,
     "source topics": 2_000,
     "target topics": 2_000,
-    "Spark tasks": 2_000,
+    "pieces": 2_000,
     "consumer groups of progress": 1_000,
 }
 #: Of a piece with a few records, on two cores: 2,000 took 35 s where they shared a few tasks, and 322 s in one each.
@@ -23,10 +23,10 @@ def cost_warnings(sizes: Mapping[str, int]) -> list[str]:
 
     :param sizes: by the names of :data:`LARGEST_TRIED`.
 
-    >>> cost_warnings({"Kafka partitions": 10_000, "Spark tasks": 2_000})
+    >>> cost_warnings({"Kafka partitions": 10_000, "pieces": 2_000})
     []
-    >>> print(*cost_warnings({"Kafka partitions": 12_000, "Spark tasks": 7_500}))
-    Larger than any plan that was tried: 12,000 Kafka partitions (10,000 were tried), 7,500 Spark tasks (2,000 were \
+    >>> print(*cost_warnings({"Kafka partitions": 12_000, "pieces": 7_500}))
+    Larger than any plan that was tried: 12,000 Kafka partitions (10,000 were tried), 7,500 pieces (2,000 were \
 tried). It costs some 7,500 transactions, which take about 0:02:15 on two cores without the records, or 0:20:00 where \
 Spark SQL computes them. To cut it, plan fewer topics or partitions at a time, such as one task for each topic.
     """
@@ -37,14 +37,14 @@ Spark SQL computes them. To cut it, plan fewer topics or partitions at a time, s
     ]
     if not larger:
         return []
-    tasks = sizes.get("Spark tasks", 0)
+    pieces = sizes.get("pieces", 0)
     return [
-        f"Larger than any plan that was tried: {', '.join(larger)}. It costs some {tasks:,} transactions, which take "
-        f"about {_time_of(tasks, _SECONDS_OF_PIECE)} on two cores without the records, or "
-        f"{_time_of(tasks, _SECONDS_OF_TASK)} where Spark SQL computes them. To cut it, plan fewer topics or "
+        f"Larger than any plan that was tried: {', '.join(larger)}. It costs some {pieces:,} transactions, which take "
+        f"about {_time_of(pieces, _SECONDS_OF_PIECE)} on two cores without the records, or "
+        f"{_time_of(pieces, _SECONDS_OF_TASK)} where Spark SQL computes them. To cut it, plan fewer topics or "
         "partitions at a time, such as one task for each topic."
     ]
 
 
-def _time_of(tasks: int, seconds: float) -> timedelta:
-    return timedelta(seconds=round(tasks * seconds))
+def _time_of(pieces: int, seconds: float) -> timedelta:
+    return timedelta(seconds=round(pieces * seconds))

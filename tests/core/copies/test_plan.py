@@ -121,7 +121,7 @@ def test_a_plan_counts_spark_partitions(ranges: list[str], max_size: int, preser
     assert make_plan(_resolved(*ranges), *clusters, Target("copy"), max_size, preserve_order).spark_partitions == tasks
     # Each costs a transaction and memory of the driver.
     with refuses(
-        PlanError, "at most 10,000 Spark tasks", "it has 10,001", "max_records_per_partition", "preserve_order=True"
+        PlanError, "at most 10,000 pieces", "it has 10,001", "max_records_per_partition", "preserve_order=True"
     ):
         make_plan(_resolved(f"orders:0:0:{MAX_PIECES + 1}"), *clusters, Target("copy"), 1, preserve_order=False)
 
@@ -143,7 +143,7 @@ def test_a_plan_has_no_more_ranges_than_the_ledger_reads(monkeypatch: pytest.Mon
         pytest.param(
             2_001,
             [
-                "2,001 Spark tasks (2,000 were tried)",
+                "2,001 pieces (2,000 were tried)",
                 "1,001 consumer groups of progress (1,000 were tried)",
                 "2,001 transactions",
                 "0:00:36",
@@ -365,7 +365,7 @@ def test_shows_the_plan_as_a_table() -> None:
         "orders[1]            0  2,000,000        2,000,000",
         "total                    2 ranges        2,001,000",
         "Target: copy",
-        "Spark tasks: 2",
+        "Pieces: 2",
         f"Digest of this plan: {plan.digest}",
         "Missing: orders[0] 0 to 5: aged out",
         "Warning: mind this",
@@ -395,7 +395,7 @@ def test_the_plan_in_markdown() -> None:
         "| `total` |  | 1 range | 1,000 |",
         "",
         "- Target: ``concat('`', '**x**')``",
-        "- Spark tasks: `2`",
+        "- Pieces: `2`",
         f"- Digest of this plan: `{plan.digest}`",
         "- Missing: `orders[0] 0 to 5: aged out`",
         r"- Warning: `a\n- b`",
