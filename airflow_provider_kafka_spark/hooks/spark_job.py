@@ -327,8 +327,8 @@ def _killed(submission: SparkSubmission, progress: JobProgress | None) -> JobKil
     had_read = "" if progress is None else f"; it had read {progress}"
     return JobKilledError(
         f"The task was killed, and its Spark job with it (application {submission.application_id or 'not yet known'}"
-        f"{had_read}). What it had written stays written; a retry writes only what is missing where "
-        "provenance='headers'."
+        f"{had_read}). What it had written stays written; a retry writes only what is missing. With "
+        "delivery='at_least_once' this needs provenance='headers'."
     )
 
 

@@ -74,5 +74,5 @@ def _fenced_by_another_driver() -> Iterator[None]:
             raise
         raise RunTakenOverError(
             "Only the latest driver of a run may write; another one has taken over the run while this one claimed it. "
-            "This one writes nothing more."
+            "This one no longer writes."
         ) from error

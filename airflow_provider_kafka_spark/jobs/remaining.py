@@ -63,7 +63,7 @@ _MAY_BE_REPEATED = (
 class Remaining:
     """What has to be copied, under a run that this driver has claimed.
 
-    :param run: the claim.
+    :param run: that this driver has claimed.
     :param source: the records; None if nothing is left.
     :param target_ids: ids of the targets, as far as known: the writer compares them before each commit.
     :param slots: where each piece commits its progress, by its name.

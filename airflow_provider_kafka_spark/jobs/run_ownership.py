@@ -1,7 +1,7 @@
 """Which driver may write for a run, and how far its pieces are: the driver's side of the run protocol.
 
-C1 to C6 are the steps 1 to 6 of "The claim" on the page ``docs/explanation/run-protocol.md``. The decisions are those
-of ``core.runs.run_protocol``; here they are carried out at the target's brokers.
+C1 to C6 are the steps 1 to 6 of "How a driver claims a run" on the page ``docs/explanation/run-protocol.md``. The
+decisions are those of ``core.runs.run_protocol``; here they are carried out at the target's brokers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 
 
 class RunOwnership:
-    """The claim of this driver on a run. Use :func:`run_ownership`.
+    """A run that this driver claims. Use :func:`run_ownership`.
 
     :ivar run_id: in the provenance header: that of the run's mark where the worker has lost its own.
     :ivar key: the delivery key of the whole plan.

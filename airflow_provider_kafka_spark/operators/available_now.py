@@ -80,13 +80,15 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
     :param checkpoint_location: a folder for this task only: an absolute path, or a URI that both Hadoop's file systems
         and Airflow's ``ObjectStoragePath`` reach. (templated)
     :param starting_offsets: where the first run starts: ``"earliest"``, ``"latest"``, offsets as
-        ``{"orders": {"0": 23}}``, or a moment. Later runs use the checkpoint. (templated)
+        ``{"orders": {"0": 23}}``, a moment, or a consumer group, ``{"group_id": "billing"}``. Later runs use the
+        checkpoint. (templated)
     :param max_offsets_per_trigger: maximum offsets of one micro-batch, over all partitions; None for one batch.
         (templated)
     :param commit_group_id: a consumer group without members to which the finished offsets are committed after success,
         forwards only, for lag monitors. It is never read back. (templated)
-    :param reset_checkpoint_to: start again, from offsets or a moment as in ``starting_offsets``, with a new generation
-        of the checkpoint; the old one is kept. Done once for each DAG run. (templated)
+    :param reset_checkpoint_to: start again, from a place as in ``starting_offsets``, with a new generation of the
+        checkpoint; the old one is kept. A retry or a clear of the DAG run that has done it does not do it again, and
+        another DAG run with the same place is refused. (templated)
 
     Further parameters: :class:`~airflow_provider_kafka_spark.operators.kafka_to_kafka.KafkaToKafkaOperator`.
     """

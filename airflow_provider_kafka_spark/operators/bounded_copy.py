@@ -161,7 +161,9 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
 
         Of the parameters of the submission only ``conf`` counts. Nothing is submitted, and no Spark is needed here. A
         later bundle of the same task instance, after a retry or a clear, is of the same run: its job writes only what
-        the target lacks. A second job of the same bundle writes nothing, and fails.
+        the target lacks. It writes everything again, with a warning, where the plan has changed with
+        ``provenance=None``, and with ``provenance="segments"`` where it has changed after a proof. A second job of the
+        same bundle writes nothing, and fails.
 
         :param folder: where the driver finds the files of the job: a path that driver and executors have, or a URI
             whose files Spark sends them.

@@ -71,8 +71,8 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     before Spark starts, and a retry of the task reuses them.
 
     With ``delivery="exactly_once"`` records are written in transactions, and a retry resumes from the progress that was
-    committed with them. With ``"at_least_once"`` a retry reads the target back by the provenance header; with
-    ``provenance=None`` it would write everything again.
+    committed with them. With ``"at_least_once"`` a retry reads the target back by the provenance header; without the
+    header (``provenance="segments"`` or None) it writes everything again.
 
     :param source_conn_id: Kafka connection to read from. (templated)
     :param target_conn_id: Kafka connection to write to; the source's when None. (templated)
@@ -109,14 +109,16 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         the source to offsets of the target. None does neither. (templated)
     :param reader: ``"source"``: Spark's Kafka source, record by record. ``"batches"``: record batches, passed on where
         nothing changes and otherwise rewritten as bytes, which is faster; SQL needs ``"source"``. None is ``"source"``
-        with provenance headers, and ``"batches"`` without. (templated)
+        with SQL or provenance headers, and ``"batches"`` otherwise, and where many small pieces share a task without
+        SQL. (templated)
     :param delivery: ``exactly_once``: consumers that read committed see each record once, even after kills; needs
         transactions on the target's brokers. ``at_least_once`` if brokers or permissions do not allow them: a retry
         writes only what is missing, and duplicates are searched for when Spark has run a task again. (templated)
     :param allow_duplicates: report records that the target has more than once, instead of failing. (templated)
     :param isolation_level: ``read_committed`` leaves aborted records out, and reads nothing beyond the last stable
         offset; ``read_uncommitted`` does neither. (templated)
-    :param fail_on_data_loss: aged-out offsets and recreated topics are an error; otherwise the gap is in the result.
+    :param fail_on_data_loss: aged-out offsets and recreated topics are an error; otherwise the
+        result has them in ``missing_ranges``.
         (templated)
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)

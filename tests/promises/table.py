@@ -290,6 +290,9 @@ are those of the first try, whatever they render to now
   tests/operators/test_local_driver.py::test_a_retry_carries_out_what_its_first_try_was_asked_for
 Another order of topics or another spelling of the same moment is no difference
   tests/operators/test_bounded_copy.py::test_another_spelling_of_the_same_is_no_difference
+Each try takes these as they are now
+  tests/operators/test_lost_records.py::test_what_a_strict_try_delivered_counts
+  tests/jobs/test_clears.py::test_other_pieces_after_a_clear
 
 # What a run is known by
 They are named after the deployment of Airflow, the DAG, the DAG run, the task and, where it is mapped, the item
@@ -309,6 +312,20 @@ An item that was at another index before is found by its content, and its run go
   tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
 is known by its connection and topics, in any order of the list
   tests/sensors/test_offsets.py::test_a_mapped_sensor_goes_on_where_its_topics_ended
+
+# Clears that write everything again
+the target is compacted, and the plan or its pieces have changed, or progress is gone
+  tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
+the progress of the earlier plan is gone, or does not say where the new one goes on
+  tests/jobs/test_clears.py::test_what_segments_do_not_tell_is_written_again
+the plan or its pieces have changed, as with an end at `"latest"`
+  tests/operators/test_on_rerun.py::test_where_the_target_cannot_be_read_back_the_proof_counts
+at least once, without headers or to a compacted target
+  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
+  tests/jobs/test_exactly_once.py::test_at_least_once_writes_whole_ranges_again_into_a_compacted_target
+A retry keeps the plan. Exactly once it goes on from its committed progress
+  tests/promises/test_deliveries.py::test_a_copy_and_its_retry
+  tests/jobs/test_exactly_once.py::test_a_retry_goes_on_from_the_committed_progress
 
 # Clears after a success
 It looks for the earlier records in the target, by their `run_id`, and writes what is not there
@@ -453,7 +470,7 @@ The run that finishes a batch names it, reads exactly its offsets
 All other parameters may change at any time, and maps of topics and schema ids may grow
   tests/operators/test_stream_parameters.py::test_all_else_may_change_within_a_batch
   tests/operators/test_stream_parameters.py::test_maps_may_grow_within_a_batch
-With `fail_on_data_loss=False` the gap is in `missing_ranges`
+With `fail_on_data_loss=False` what is gone is in `missing_ranges`
   tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
 A topic that was recreated is read from its beginning, under a new generation
   tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
@@ -696,6 +713,7 @@ NO_PROMISE: Mapping[str, Mapping[str, str]] = {
     GUARANTEES: {
         "Ranges and plans of other tasks, other sensors": "It says what is not compared.",
         "What is cut after the driver's last look is found by an audit only": "It says what is not noticed.",
+        "It writes everything again, with a warning, where nothing tells what was delivered": "It introduces a table.",
         "A backfill that reprocesses its runs clears them too": "It introduces a table.",
         "On this page a *try* is one of Airflow's tries of a task": "It explains two words.",
         "Consumers that read uncommitted records also see what was aborted": "That is what Kafka calls so.",
