@@ -69,7 +69,7 @@ test-lowest: $(READY) java ## Run what meets other packages of the quick ring, a
 test-touched: setup ## Run those parts of the long ring whose code was changed in the last hours, as far as MINUTES go
 	@$(BIN)/python -m tests.touched --minutes $(MINUTES)
 
-breakages: setup ## Break the code in some eighty places, one after the other, and see that a test fails for each
+breakages: setup ## Break the code in some hundred places, one after the other, and see that a test fails for each
 	@$(BIN)/python -m tests.breakages.run
 
 check: $(READY) ## Lint, format, types, layer rules: what CI runs before the tests

@@ -45,9 +45,9 @@ class KafkaOffsetsSensor(BaseSensorOperator):
     """Wait for a condition on the offsets of a Kafka cluster. Use one of the subclasses, which define the condition.
 
     Poking, rescheduling and deferring give the same result: each evaluation uses a new snapshot of the broker, and no
-    state is kept in between. An evaluation is one round of requests for all partitions; it starts no Spark and commits
-    nothing. If a broker does not answer, the sensor tries again until ``timeout``; a refused login or permission fails
-    the task permanently.
+    state is kept in between, except with ``since="last_run"``. An evaluation is one round of requests for all
+    partitions; it starts no Spark and commits nothing. If a broker does not answer, the sensor tries again until
+    ``timeout``; a refused login or permission fails the task permanently.
 
     :param source_conn_id: Kafka connection. (templated)
     :param isolation_level: ``read_committed`` reads up to the last stable offset, before the oldest open transaction;
@@ -56,7 +56,7 @@ class KafkaOffsetsSensor(BaseSensorOperator):
     :param kafka_timeout: seconds for each request to a broker. (templated)
     :param deferrable: wait in the triggerer, where all sensors with one connection share one client.
     :param kwargs: of Airflow's sensors. ``poke_interval``, ``timeout`` and ``soft_fail`` mean the same when it is
-        deferred; ``exponential_backoff`` and ``max_wait`` have no effect then.
+        deferred; ``exponential_backoff``, ``max_wait`` and ``silent_fail`` have no effect then.
     """
 
     template_fields: Sequence[str] = ("source_conn_id", "isolation_level", "missing_topic", "kafka_timeout")

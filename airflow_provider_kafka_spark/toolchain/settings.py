@@ -80,8 +80,8 @@ class Setting:
 
 CACHE_FOLDER = Setting(
     "cache_folder",
-    "Where fetched jars and the class archive are kept; an absolute path. If it is empty, airflow-provider-kafka-spark "
-    "in the user's cache folder.",
+    "Where fetched jars, the compiled writer and the class archive are kept; an absolute path. If it is empty, "
+    "airflow-provider-kafka-spark in the user's cache folder.",
     "/var/cache/kafka-spark",
 )
 MAVEN_REPOSITORY = Setting(
@@ -141,7 +141,7 @@ _SHORTEST_KEY = 22
 
 
 def cache_folder() -> Path | None:
-    """The folder of fetched jars and of the class archive; None for the default.
+    """The folder of fetched jars, the compiled writer and the class archive; None for the default.
 
     :raises OptionError: if it is not absolute: tasks have different working folders.
     """

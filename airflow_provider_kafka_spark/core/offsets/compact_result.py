@@ -22,7 +22,7 @@ def short_result(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def whole_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with its lists, whether they were compact or not; also of an asset event.
+    """A result, or the extra of an asset event, with plain lists, whether they were compact or not.
 
     :raises OffsetRangeError: if they are malformed.
     """
