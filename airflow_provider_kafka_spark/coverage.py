@@ -38,10 +38,9 @@ log = logging.getLogger(__name__)
 
 COMPLETE_CODE, MISSING_CODE, INPUT_CODE, FAILED_CODE, NOT_OVER_CODE = 0, 1, 2, 3, 4
 DESCRIPTION = (
-    "Say of a topic's offsets which were copied, twice, or not, by what Airflow has recorded of past runs, for each "
-    "pair of a source topic and a target topic. Airflow's "
-    "API is asked with a login from the environment: AIRFLOW_API_TOKEN, or AIRFLOW_API_USERNAME and "
-    "AIRFLOW_API_PASSWORD."
+    "Say of a topic's offsets which are covered, duplicated or missing, by what Airflow has recorded of past runs, for "
+    "each pair of a source topic and a target topic. Airflow's API is asked with a login from the environment: "
+    "AIRFLOW_API_TOKEN, or AIRFLOW_API_USERNAME and AIRFLOW_API_PASSWORD."
 )
 EPILOG = (
     "Exit code, the worst of all pairs: 1 if something is missing or has failed, 2 for bad input, also if nothing is "
@@ -124,8 +123,8 @@ def uncovered(
     :param target_topic: where the copies went; None if they all went to one topic. Of a target to which nothing went
         yet, all of the window is missing, and the log says so.
     :param window: the offset ranges to look at, as a replay takes them; by default from the lowest to the highest
-        offset of the events, so that only gaps between deliveries are found. If they are of a result, only copies of
-        the same topic count, and not those of one of its name that was deleted.
+        offset of the events, so that only missing ranges between deliveries are found. If they are of a result, only
+        copies of the same topic count, and not those of one of its name that was deleted.
     :return: each with the ``topic_id`` of the topic, as far as it is known, which a replay compares.
     :raises InvalidInputError: if there is no event of the topic or the target and no window, if no event has the
         source, if events are of several pairs of topics, or if one has not the offsets of the source.

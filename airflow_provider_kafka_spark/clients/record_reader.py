@@ -99,7 +99,7 @@ class _Reading:
     ) -> None:
         self._client, self._consumer, self._action = client, consumer, action
         self._waiting = {(p.topic, p.partition): _Partition(ranges) for p, ranges in of_partitions}
-        # What lies behind a short range is fetched with it, and need not be looked at.
+        # What comes after a short range is fetched with it, and need not be looked at.
         self._most = max(_FEW, *(r.size for _, ranges in of_partitions for r in ranges))
 
     def records(self) -> Iterator[tuple[OffsetRange, int, confluent_kafka.Message]]:

@@ -71,7 +71,7 @@ class LastRunStore:
 def variable_name(*parts: str, spare: int = 0) -> str:
     """The name of a variable of these parts; a long one is cut and ends with a digest of all of it.
 
-    :param spare: characters that are put behind it.
+    :param spare: characters that are put after it.
     """
     # Ids may have dots, and no colon.
     name, longest = ":".join(parts), _LONGEST_NAME - spare

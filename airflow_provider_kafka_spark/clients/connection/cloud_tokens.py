@@ -32,7 +32,7 @@ _UNUSED_SECONDS = 1.0
 def token_callback(conn_id: str, service: TokenService) -> Callable[[Any], Token]:
     """librdkafka's ``oauth_cb``, which it calls again before a token ends. The first token is made here.
 
-    librdkafka hides what its callback raises, behind a wait of 10 s.
+    librdkafka hides what its callback raises, after a wait of 10 s.
 
     :raises ConnectionConfigError: if the cloud's library is not installed.
     :raises BrokerAuthenticationError: if the worker has no credentials, or gets no token.

@@ -96,7 +96,7 @@ def check_duplicates(report: JobReport, transform: Transform) -> None:
         what = f"{report.duplicates:,} records of this run are in the target more than once"
     elif report.failed_tasks and not transform.provenance.in_headers:
         what = (
-            f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be in the target twice; "
+            f"{report.failed_tasks} Spark tasks were lost and ran again, so some records may be duplicated; "
             "provenance='headers' would show which"
         )
     else:

@@ -121,7 +121,7 @@ class PausedTooLongError(JobError):
 
 
 class RunTakenOverError(JobError):
-    """A later try of the same run writes now. This one was fenced and writes nothing more.
+    """A later try of the same run writes now. This one was fenced and no longer writes.
 
     If it was a later try of the task, nothing: that one finishes the run. If it was another deployment of Airflow, give
     each its own name (``[kafka_spark] deployment``).

@@ -121,8 +121,8 @@ class TopicRecreatedError(PlanError):
 class DataLossError(PlanError):
     """Requested records are no longer available: they aged out, the topic was deleted or recreated, or its log was cut.
 
-    Clear the task to plan again, or pass ``fail_on_data_loss=False`` to copy what is left. The result then names the
-    gap.
+    Clear the task to plan again, or pass ``fail_on_data_loss=False`` to copy what is left. The rest is then in
+    ``missing_ranges`` of the result.
     """
 
     code = "KS208"
@@ -137,7 +137,7 @@ class DataLossError(PlanError):
 
 
 class OpenTransactionError(PlanError):
-    """An open transaction of a producer hides records that were asked for.
+    """An open transaction of a producer hides requested records.
 
     A retry looks again. Give the task ``retries``, or wait with ``KafkaTimestampReachedSensor``. A transaction that
     stays open ends by its own time-out (``transaction.timeout.ms`` of its producer).

@@ -257,7 +257,7 @@ def decide(mark: Mark | None, claimant: Claimant) -> Decision:
     if mark is not None and mark.token != claimant.token and mark.number >= claimant.number:
         raise RunTakenOverError(
             f"Only the latest submission may write for run {claimant.run_id}; this is submission {claimant.number}, "
-            f"and submission {mark.number} has had the run since. This one writes nothing more."
+            f"and submission {mark.number} has had the run since. This one no longer writes."
         )
     if mark is not None and mark.run_id == claimant.run_id and counts_for(mark.key, claimant.key):
         is_trusted = _is_trusted(mark, claimant)

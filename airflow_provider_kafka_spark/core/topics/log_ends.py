@@ -3,7 +3,7 @@
 An unclean election makes a replica the leader that lacks records, and others take their offsets. Each leader has an
 epoch, and brokers know where the records of all leaders up to an epoch end (KIP-101; Kafka's consumer asks for it too,
 KIP-320). If a log had reached an offset under an epoch, and its records up to that epoch end before the offset now,
-then it was cut there, and what lies behind are other records.
+then it was cut there, and what comes after are other records.
 """
 
 from __future__ import annotations

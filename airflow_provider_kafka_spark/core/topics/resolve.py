@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
-PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the report then names the gap."
+PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the rest is then in missing_ranges of the result."
 
 
 @dataclass(frozen=True, order=True, slots=True)
