@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.batch_path import (
     clients_in_the_way,
@@ -12,20 +11,13 @@ from airflow_provider_kafka_spark.core.copies.batch_path import (
     wants_batches,
     warning_of,
 )
-from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.core.records.dead_letters import REASON_HEADER
-from airflow_provider_kafka_spark.core.records.record_filter import bytes_of
-from airflow_provider_kafka_spark.core.records.schema_ids import SIDES
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.spark.tuning import batches_memory
-from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.task_failures import failure_of_task
 from airflow_provider_kafka_spark.core.wire.writer_messages import (
     Batches,
-    DeadLetters,
-    SchemaIds,
     SharedPace,
-    WantedRecords,
     WriterSettings,
     task_text,
 )
@@ -112,9 +104,6 @@ def _settings(
         run_id=remaining.run.run_id,
         provenance_header=transform.provenance.header,
         transform=transform,
-        wanted=_wanted(transform),
-        dead_letters=_dead_letters(transform),
-        schema_ids=_schema_ids(transform),
         target_ids=remaining.target_ids,
         columns=None,
         counted_from_ms=None if request.window is None else request.window.start_ms,
@@ -159,33 +148,6 @@ def _batches(
     passes_on = not rewritten_because(transform, request.sink_options, sorted(remaining.target_ids), configs)
     wait_ms = wait_for_records_ms(options, int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)))
     return Batches({**consumer, **_CONSUMER}, passes_on, largest, wait_ms, LEAST_BYTES, largest_record), ()
-
-
-def _wanted(transform: Transform) -> WantedRecords | None:
-    """Filters for the writer. Where there is SQL, rows say what is selected."""
-    if needs_sql(transform) or not transform.has_filter:
-        return None
-    keys = None if transform.keys is None else _hexadecimal(transform.keys)
-    return WantedRecords(keys, {name: _hexadecimal(wanted) for name, wanted in transform.headers.items()})
-
-
-def _hexadecimal(items: Sequence[Any]) -> tuple[str | None, ...]:
-    return tuple(None if (value := bytes_of(item)) is None else value.hex() for item in items)
-
-
-def _dead_letters(transform: Transform) -> DeadLetters | None:
-    topic = transform.dead_letter_topic
-    return None if topic is None else DeadLetters(topic, PROVENANCE_HEADER, REASON_HEADER)
-
-
-def _schema_ids(transform: Transform) -> SchemaIds | None:
-    """Ids in keys and values that no expression makes."""
-    changed = {f"{name}s" for name in transform.columns}
-    wanted = {side: ids for side, ids in transform.schema_id_map.items() if side not in changed}
-    if not wanted:
-        return None
-    keys, values = ({old: str(new) for old, new in wanted.get(side, {}).items()} for side in SIDES)
-    return SchemaIds(keys, values)
 
 
 def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> dict[str, str]:

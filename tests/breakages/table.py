@@ -314,8 +314,8 @@ segment-off-by-one: Segments map each offset of the source to the offset of its 
   tests/jobs/writer/test_batches.py::test_segments_map_each_offset
 timestamp-not-kept: A record keeps its timestamp.
   jobs/writer/Sink.java
-  - settings.preserveTimestamps && record.timestamp >= 0 ? Long.valueOf(record.timestamp) : null;
-  + settings.preserveTimestamps && record.timestamp < 0 ? Long.valueOf(0L) : null;
+  - preserveTimestamps && record.timestamp >= 0 ? Long.valueOf(record.timestamp) : null;
+  + preserveTimestamps && record.timestamp < 0 ? Long.valueOf(0L) : null;
   tests/operators/test_timestamps.py::test_they_arrive_as_they_were
 recreated-target-not-compared: Nothing is committed to a target that was deleted or recreated while the job ran.
   jobs/writer/Sink.java

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from airflow_provider_kafka_spark.core.checks import whole_number
 from airflow_provider_kafka_spark.core.errors import OptionError
 
-SIDES = ("keys", "values")
+_SIDES = ("keys", "values")
 MAX_IDS = 10_000
 _EXAMPLE = "schema_id_map={3: 17}, or {'keys': {5: 9}, 'values': {3: 17}}"
 _LARGEST = 2**31 - 1
@@ -26,8 +26,8 @@ def check_schema_id_map(value: object) -> dict[str, dict[str, int]]:
         return {}
     if not isinstance(value, Mapping):
         raise OptionError(f"schema_id_map must map ids to ids, such as {_EXAMPLE}; got {reprlib.repr(value)}.")
-    sides = value if value.keys() <= set(SIDES) else {"values": value}
-    return {side: _checked(sides[side], side) for side in SIDES if side in sides}
+    sides = value if value.keys() <= set(_SIDES) else {"values": value}
+    return {side: _checked(sides[side], side) for side in _SIDES if side in sides}
 
 
 def _checked(ids: object, side: str) -> dict[str, int]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece
+from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
+from airflow_provider_kafka_spark.core.records.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 
@@ -62,39 +64,6 @@ class SharedPace:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedRecords:
-    """Filters that need no SQL; all bytes are hexadecimal.
-
-    :param keys: of which a record must have one; None for all records. None as a key is that of a record without one.
-    :param headers: name and values of headers, each of which a record must have with one of its values.
-    """
-
-    keys: tuple[str | None, ...] | None
-    headers: Mapping[str, tuple[str | None, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetters:
-    """Where rejected records go, and the headers that they get.
-
-    :param source_header: name of the header with run and source record.
-    :param reason_header: name of the header with the reason.
-    """
-
-    topic: str
-    source_header: str
-    reason_header: str
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaIds:
-    """Schema ids and what they become, as text; empty where nothing is rewritten."""
-
-    keys: Mapping[str, str]
-    values: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Batches:
     """How record batches are read.
 
@@ -120,7 +89,8 @@ class WriterSettings:
 
     :param run_id: value of the provenance header, with the source record.
     :param provenance_header: its name; None for no header.
-    :param transform: how each record is changed; with a topic expression, the rows have the column ``target_topic``.
+    :param transform: how each record is changed. What needs SQL is done by then: rows say whether they are selected,
+        and have the columns ``target_topic`` with a topic expression, and ``_rejected`` where records are rejected.
     :param target_ids: id of each target topic, as far as it is known; compared before each commit.
     :param columns: names of the rows' columns; None if the input is Kafka's own records.
     :param counted_from_ms: older records are counted, and copied.
@@ -134,9 +104,8 @@ class WriterSettings:
     :param delivered: an earlier try delivered everything: records are only read and counted.
     :param pace: None for no limit.
     :param producer: settings of the producer, without the prefix ``kafka.``; secrets are references.
-    :param wanted: None if the rows say it, or all are.
-    :param dead_letters: None if nothing is rejected; otherwise the rows have the column ``_rejected``.
-    :param schema_ids: None if none is rewritten.
+    :param dead_letter_source_header: name of the header of a rejected record with run and source record.
+    :param dead_letter_reason_header: name of its header with the reason.
     :param segments: whether offsets of the source are mapped to those of the target.
     :param batches: None if Spark's source reads the records.
     """
@@ -155,9 +124,8 @@ class WriterSettings:
     delivered: bool
     pace: SharedPace | None
     producer: Mapping[str, str] = field(repr=False)
-    wanted: WantedRecords | None = None
-    dead_letters: DeadLetters | None = None
-    schema_ids: SchemaIds | None = None
+    dead_letter_source_header: str = PROVENANCE_HEADER
+    dead_letter_reason_header: str = REASON_HEADER
     segments: bool = False
     batches: Batches | None = None
     counted_from_ms: int | None = None

@@ -101,6 +101,10 @@ final class Fields {
         return value(field).isNull() ? null : object(field);
     }
 
+    boolean has(String field) {
+        return object.has(field);
+    }
+
     static JsonNode item(JsonNode list, int i) {
         return (JsonNode) list.get(i);
     }

@@ -29,18 +29,21 @@ class RecordCursor {
     private final long windowEnd;
     private final long countedFrom;
     private final long countedUntil;
+    /** Null if all are wanted. */
     private final WantedRecords wanted;
 
     RecordCursor(Settings settings) {
-        onlyTarget = settings.targetTopic;
-        targetTopics = settings.targetTopics;
-        includeHeaders = settings.includeHeaders;
-        preservePartition = settings.preservePartition;
-        windowStart = settings.windowStartMs;
-        windowEnd = settings.windowEndMs;
+        Fields transform = settings.transform;
+        onlyTarget = transform.optionalText("topic");
+        targetTopics = transform.map("topic_map");
+        includeHeaders = transform.flag("include_headers");
+        preservePartition = transform.flag("preserve_partition");
+        windowStart = transform.optionalNumber("window_start_ms", Long.MIN_VALUE);
+        windowEnd = transform.optionalNumber("window_end_ms", Long.MAX_VALUE);
         countedFrom = settings.countedFromMs;
         countedUntil = settings.countedUntilMs;
-        wanted = settings.wanted;
+        // Rows say themselves whether they are selected.
+        wanted = settings.columns == null ? WantedRecords.of(transform) : null;
     }
 
     /** Moves to the next input. */

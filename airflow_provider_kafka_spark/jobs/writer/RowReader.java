@@ -32,7 +32,7 @@ final class RowReader extends RecordCursor {
         offsetColumn = columns.indexOf("offset");
         selectedColumn = columns.indexOf("_selected");
         rejectedColumn = columns.indexOf("_rejected");
-        deadLetterTopic = settings.deadLetterTopic;
+        deadLetterTopic = settings.transform.optionalText("dead_letter_topic");
         topicColumn = columns.indexOf("topic");
         partitionColumn = columns.indexOf("partition");
         timestampColumn = columns.indexOf("timestamp");

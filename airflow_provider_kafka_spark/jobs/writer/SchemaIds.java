@@ -4,9 +4,8 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
-import java.util.Map;
 
-/** Rewrites schema ids: {@code SchemaIds} in {@code writer_messages.py} says what each field means. */
+/** Rewrites schema ids: {@code schema_ids.py} says which form the map has. */
 @SuppressWarnings({"cast", "rawtypes"})
 final class SchemaIds {
     /** A zero byte and the id. */
@@ -15,10 +14,18 @@ final class SchemaIds {
     private final HashMap<Integer, Integer> keys;
     private final HashMap<Integer, Integer> values;
 
-    SchemaIds(Fields fields) {
-        keys = parse(fields.map("keys"));
-        values = parse(fields.map("values"));
-        fields.end();
+    private SchemaIds(HashMap<Integer, Integer> keys, HashMap<Integer, Integer> values) {
+        this.keys = keys;
+        this.values = values;
+    }
+
+    /** Those in keys and values that no expression makes; null if there are none. */
+    static SchemaIds of(Fields transform) {
+        Fields sides = transform.object("schema_id_map");
+        Fields columns = transform.object("columns");
+        HashMap<Integer, Integer> keys = parse(sides, "keys", columns.has("key"));
+        HashMap<Integer, Integer> values = parse(sides, "values", columns.has("value"));
+        return keys.isEmpty() && values.isEmpty() ? null : new SchemaIds(keys, values);
     }
 
     /** Changes the key and the value of a record. What does not have the format stays as it is. */
@@ -71,11 +78,15 @@ final class SchemaIds {
         content.putInt(1, other.intValue());
     }
 
-    private static HashMap<Integer, Integer> parse(Map<String, String> texts) {
+    private static HashMap<Integer, Integer> parse(Fields sides, String side, boolean isComputed) {
         HashMap<Integer, Integer> ids = new HashMap<Integer, Integer>();
-        for (Iterator each = texts.entrySet().iterator(); each.hasNext(); ) {
-            Map.Entry entry = (Map.Entry) each.next();
-            ids.put(Integer.valueOf((String) entry.getKey()), Integer.valueOf((String) entry.getValue()));
+        if (isComputed || !sides.has(side)) {
+            return ids;
+        }
+        Fields entries = sides.object(side);
+        for (Iterator<String> each = entries.names(); each.hasNext(); ) {
+            String id = (String) each.next();
+            ids.put(Integer.valueOf(id), Integer.valueOf((int) entries.number(id)));
         }
         return ids;
     }

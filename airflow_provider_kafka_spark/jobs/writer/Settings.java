@@ -8,16 +8,11 @@ import org.apache.kafka.common.TopicPartition;
 final class Settings {
     final String runId;
     final String provenanceHeader;
-    final String targetTopic;
-    final Map<String, String> targetTopics;
+    /** {@code Transform} in {@code request.py}: who does a part of it reads that part. */
+    final Fields transform;
     final Map<String, String> targetIds;
     /** Names of the columns of a row; null where the input is Kafka's records. */
     final String[] columns;
-    final boolean includeHeaders;
-    final boolean preservePartition;
-    final boolean preserveTimestamps;
-    final long windowStartMs;
-    final long windowEndMs;
     /** Records of other times are counted, and copied. */
     final long countedFromMs;
     final long countedUntilMs;
@@ -38,10 +33,6 @@ final class Settings {
     final long paceRecords;
     final long paceBytes;
     final long paceTasks;
-    /** Null if the rows say which records are wanted, or all are. */
-    final WantedRecords wanted;
-    /** Null if nothing is rejected. */
-    final String deadLetterTopic;
     final String deadLetterSourceHeader;
     final String deadLetterReasonHeader;
     /** Null if none is rewritten. */
@@ -55,15 +46,7 @@ final class Settings {
     private Settings(Fields fields) {
         runId = fields.text("run_id");
         provenanceHeader = fields.optionalText("provenance_header");
-        // The rest of it is done by then, or is for SQL.
-        Fields transform = fields.object("transform");
-        targetTopic = transform.optionalText("topic");
-        targetTopics = transform.map("topic_map");
-        includeHeaders = transform.flag("include_headers");
-        preservePartition = transform.flag("preserve_partition");
-        preserveTimestamps = transform.flag("preserve_timestamps");
-        windowStartMs = transform.optionalNumber("window_start_ms", Long.MIN_VALUE);
-        windowEndMs = transform.optionalNumber("window_end_ms", Long.MAX_VALUE);
+        transform = fields.object("transform");
         targetIds = fields.map("target_ids");
         columns = texts(fields.optionalList("columns"));
         countedFromMs = fields.optionalNumber("counted_from_ms", Long.MIN_VALUE);
@@ -89,17 +72,9 @@ final class Settings {
         if (pace != null) {
             pace.end();
         }
-        Fields filter = fields.optionalObject("wanted");
-        wanted = filter == null ? null : new WantedRecords(filter);
-        Fields dead = fields.optionalObject("dead_letters");
-        deadLetterTopic = dead == null ? null : dead.text("topic");
-        deadLetterSourceHeader = dead == null ? null : dead.text("source_header");
-        deadLetterReasonHeader = dead == null ? null : dead.text("reason_header");
-        if (dead != null) {
-            dead.end();
-        }
-        Fields ids = fields.optionalObject("schema_ids");
-        schemaIds = ids == null ? null : new SchemaIds(ids);
+        deadLetterSourceHeader = fields.text("dead_letter_source_header");
+        deadLetterReasonHeader = fields.text("dead_letter_reason_header");
+        schemaIds = SchemaIds.of(transform);
         segments = fields.flag("segments");
         Fields passed = fields.optionalObject("batches");
         batches = passed == null ? null : new BatchSettings(passed);

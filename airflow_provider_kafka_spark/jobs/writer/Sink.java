@@ -23,6 +23,7 @@ abstract class Sink {
     final CommittedProgress progress;
     private final TaskContext context;
     private final Provenance provenance;
+    private final boolean preserveTimestamps;
     private final AckCounter acknowledged = new AckCounter();
     private boolean isOpen;
     private long openedAt;
@@ -52,6 +53,7 @@ abstract class Sink {
         this.cluster = cluster;
         this.context = context;
         provenance = new Provenance(settings, piece);
+        preserveTimestamps = settings.transform.flag("preserve_timestamps");
         progress = new CommittedProgress(piece, settings.segments);
         internals = settings.batches == null || producer == null ? null : new ProducerInternals();
         collected = internals == null ? null : new TargetBatches(this, internals, provenance);
@@ -117,7 +119,7 @@ abstract class Sink {
         provenance.addTo(record);
         int size = (record.key == null ? 0 : record.key.length) + (record.value == null ? 0 : record.value.length);
         AckCallback callback = new AckCallback(this, range, record.offset, 1, record.targetTopic, size);
-        Long timestamp = settings.preserveTimestamps && record.timestamp >= 0 ? Long.valueOf(record.timestamp) : null;
+        Long timestamp = preserveTimestamps && record.timestamp >= 0 ? Long.valueOf(record.timestamp) : null;
         try {
             begin();
             sent++;
@@ -255,7 +257,7 @@ abstract class Sink {
 
     /** A producer takes no time below 0. The consumer reads names of headers as UTF-8, with U+FFFD for other bytes. */
     private void noteIfChanged(RecordCursor record) {
-        boolean isChanged = (settings.preserveTimestamps && record.timestamp < 0) || hasUnreadName(record.headers);
+        boolean isChanged = (preserveTimestamps && record.timestamp < 0) || hasUnreadName(record.headers);
         if (isChanged && changed++ == 0) {
             firstChanged = record.name();
         }

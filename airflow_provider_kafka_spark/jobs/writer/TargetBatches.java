@@ -26,6 +26,8 @@ final class TargetBatches {
     private final Settings settings;
     private final int ownPartition;
     private final HeaderBytes headers;
+    private final boolean preservePartition;
+    private final boolean preserveTimestamps;
     private String topic;
     private long lookedAt;
     /** By partition; null where nothing was collected yet. */
@@ -40,7 +42,10 @@ final class TargetBatches {
         this.producer = producer;
         settings = sink.settings;
         ownPartition = sink.piece.partition;
-        headers = new HeaderBytes(settings.includeHeaders, provenance);
+        Fields transform = settings.transform;
+        headers = new HeaderBytes(transform.flag("include_headers"), provenance);
+        preservePartition = transform.flag("preserve_partition");
+        preserveTimestamps = transform.flag("preserve_timestamps");
     }
 
     /**
@@ -52,7 +57,7 @@ final class TargetBatches {
         look(record.targetTopic);
         BatchWalker place = record.place;
         headers.read(place);
-        long timestamp = settings.preserveTimestamps ? place.timestamp : System.currentTimeMillis();
+        long timestamp = preserveTimestamps ? place.timestamp : System.currentTimeMillis();
         TargetBatch batch = batch(place);
         int size = batch.sizeOf(place, headers, timestamp);
         checkSize(size);
@@ -126,7 +131,7 @@ final class TargetBatches {
     }
 
     private int partition(BatchWalker record) {
-        if (settings.preservePartition) {
+        if (preservePartition) {
             while (ownPartition >= open.length) {
                 producer.await(new TopicPartition(topic, ownPartition));
                 lookAgain(topic);
@@ -143,7 +148,7 @@ final class TargetBatches {
     }
 
     private int limit() {
-        int share = settings.preservePartition ? MOST_BYTES : Math.max(LEAST_BYTES, ALL_BYTES / open.length);
+        int share = preservePartition ? MOST_BYTES : Math.max(LEAST_BYTES, ALL_BYTES / open.length);
         // What cannot be compressed grows by less than a hundredth.
         long largest = settings.batches.maxBytes - settings.batches.maxBytes / 100L;
         return (int) Math.min(Math.min(MOST_BYTES, share), largest - DefaultRecordBatch.RECORD_BATCH_OVERHEAD);

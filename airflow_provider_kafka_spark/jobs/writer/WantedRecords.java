@@ -11,7 +11,7 @@ import java.util.Map;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
-/** Filters by key and headers: {@code WantedRecords} in {@code writer_messages.py} says what each field means. */
+/** Filters by key and headers: {@code record_filter.py} says which forms a wanted key or value has. */
 @SuppressWarnings({"cast", "rawtypes"})
 final class WantedRecords {
     /** Null if every key is wanted; null in it stands for a record without a key. */
@@ -19,16 +19,21 @@ final class WantedRecords {
     private final LinkedHashMap<String, HashSet> headers = new LinkedHashMap<String, HashSet>();
     private final HashMap<String, byte[]> names = new HashMap<String, byte[]>();
 
-    WantedRecords(Fields fields) {
-        JsonNode list = fields.optionalList("keys");
+    private WantedRecords(Fields transform) {
+        JsonNode list = transform.optionalList("keys");
         keys = list == null ? null : parse(list);
-        Fields byName = fields.object("headers");
+        Fields byName = transform.object("headers");
         for (Iterator<String> each = byName.names(); each.hasNext(); ) {
             String name = (String) each.next();
             headers.put(name, parse(byName.list(name)));
             names.put(name, name.getBytes(StandardCharsets.UTF_8));
         }
-        fields.end();
+    }
+
+    /** Null if all records are wanted. */
+    static WantedRecords of(Fields transform) {
+        WantedRecords wanted = new WantedRecords(transform);
+        return wanted.keys == null && wanted.headers.isEmpty() ? null : wanted;
     }
 
     /** Likewise of a record as bytes. */
@@ -86,17 +91,20 @@ final class WantedRecords {
         return bytes == null ? null : ByteBuffer.wrap(bytes);
     }
 
-    /** Hexadecimal texts and null. */
     private static HashSet<ByteBuffer> parse(JsonNode list) {
         HashSet<ByteBuffer> found = new HashSet<ByteBuffer>();
         for (int i = 0; i < list.size(); i++) {
             JsonNode item = Fields.item(list, i);
-            found.add(item.isNull() ? null : ByteBuffer.wrap(bytes(item.asText())));
+            found.add(item.isNull() ? null : ByteBuffer.wrap(bytes(item)));
         }
         return found;
     }
 
-    private static byte[] bytes(String hexadecimal) {
+    private static byte[] bytes(JsonNode item) {
+        if (item.isTextual()) {
+            return item.asText().getBytes(StandardCharsets.UTF_8);
+        }
+        String hexadecimal = ((JsonNode) item.get("hex")).asText();
         byte[] bytes = new byte[hexadecimal.length() / 2];
         for (int i = 0; i < bytes.length; i++) {
             bytes[i] = (byte) Integer.parseInt(hexadecimal.substring(2 * i, 2 * i + 2), 16);

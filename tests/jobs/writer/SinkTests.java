@@ -23,13 +23,15 @@ import org.apache.spark.TaskContext$;
 public final class SinkTests {
     static final String SETTINGS =
         "{'version': 1, 'run_id': 'run', 'provenance_header': 'from', 'transform': {'topic': 'copy', 'topic_map': {},"
+            + " 'columns': {}, 'keys': null, 'headers': {}, 'schema_id_map': {},"
             + " 'include_headers': true, 'preserve_partition': false, 'preserve_timestamps': false,"
             + " 'window_start_ms': null, 'window_end_ms': null}, 'target_ids': {'copy': 'id'}, 'columns': null,"
             + " 'counted_from_ms': null, 'counted_until_ms': null,"
             + " 'delivery_timeout_ms': 200, 'stall_timeout_ms': 1000, 'commit_records': 3, 'commit_ms': 60000,"
             + " 'owner': {'group': 'owner', 'topic': 'copy', 'number': 7, 'token': 'mine'}, 'id_prefix': 'task-',"
             + " 'delivered': false, 'pace': null,"
-            + " 'wanted': null, 'dead_letters': null, 'schema_ids': null, 'segments': false, 'batches': null, 'producer': {}}";
+            + " 'dead_letter_source_header': 'from', 'dead_letter_reason_header': 'why',"
+            + " 'segments': false, 'batches': null, 'producer': {}}";
     static final String PIECE =
         "{'version': 1, 'name': 'orders-0', 'topic': 'orders', 'partition': 0, 'ranges': [[10, 100, 0]], 'until': 100,"
             + " 'slot': {'group': 'slot', 'topic': 'copy', 'partition': 0}}";

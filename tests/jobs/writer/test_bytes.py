@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_kafka_spark.core.errors import SourceDamagedError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import cut
-from airflow_provider_kafka_spark.core.wire.writer_messages import Batches, SchemaIds, TaskReport, WantedRecords
+from airflow_provider_kafka_spark.core.wire.writer_messages import Batches, TaskReport
 from airflow_provider_kafka_spark.jobs.janino import compile_java
 from airflow_provider_kafka_spark.testing.broker_client import Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 COUNT = 600
 _CLASS = "airflow_provider_kafka_spark.jobs.writer.RandomRecords"
-_IDS = {"1": "101", "2": "102", "3": "103"}
+_IDS = {"1": 101, "2": 102, "3": 103}
 Fill = Callable[[str, int], int]
 NewJob = Callable[[str, str, int, bool], WriterJob]
 
@@ -97,10 +97,10 @@ def unplaced(broker: KafkaBroker, topic: str) -> Counter[Record]:
         pytest.param(3, {"include_headers": False, "preserve_partition": True}, id="no-headers-same-partition"),
         pytest.param(
             4,
-            {"wanted": WantedRecords((None, *(f"k{i}".encode().hex() for i in range(9))), {"h1": (None, "00")})},
+            {"keys": (None, *(f"k{i}" for i in range(9))), "headers": {"h1": (None, {"hex": "00"})}},
             id="by-key-and-header",
         ),
-        pytest.param(5, {"schema_ids": SchemaIds({}, _IDS), "provenance_header": None}, id="schema-ids"),
+        pytest.param(5, {"schema_id_map": {"values": _IDS}, "provenance_header": None}, id="schema-ids"),
         pytest.param(
             6,
             {"window_start_ms": 1_700_000_002_000, "window_end_ms": 1_700_000_008_000, "id_prefix": None},
