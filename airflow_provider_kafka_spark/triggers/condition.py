@@ -13,8 +13,6 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Conditi
 from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError, ProtocolError
-from airflow_provider_kafka_spark.core.offsets.offset_range import by_topic
-from airflow_provider_kafka_spark.core.topics.known_topics import offsets_in
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 from airflow_provider_kafka_spark.core.wire.fault import Fault
 from airflow_provider_kafka_spark.triggers.shared_poll import Poller, shared_poller, until_next_tick
@@ -84,15 +82,7 @@ class KafkaConditionTrigger(BaseTrigger):
 
 
 def event_of_result(result: ConditionResult) -> dict[str, Any]:
-    return {
-        "status": "met",
-        "text": result.text,
-        "value": result.value,
-        "xcoms": dict(result.xcoms),
-        "warnings": list(result.warnings),
-        "epochs": by_topic(result.epochs),
-        "cut_from": by_topic(result.cut_from),
-    }
+    return {"status": "met", "result": encode(result)}
 
 
 def event_of_error(error: KafkaSparkError) -> dict[str, Any]:
@@ -105,17 +95,10 @@ def result_of_event(event: object) -> ConditionResult:
     :raises KafkaSparkError: the trigger's error.
     :raises ProtocolError: if it is not an event of this trigger.
     """
-    if isinstance(event, dict) and event.get("status") == "error":
+    said = event if isinstance(event, dict) else {}
+    if said.get("status") == "met":
+        return decode(ConditionResult, said.get("result"), name="The result of a trigger's event", remedy=_REMEDY)
+    if said.get("status") == "error":
         # A trigger has no job whose logins a message could show.
-        raise decode(Fault, event.get("fault"), name="The fault of a trigger's event", remedy=_REMEDY).error(())
-    try:
-        if isinstance(event, dict) and event["status"] == "met":
-            found = event["text"], event["value"], event["xcoms"], tuple(event["warnings"])
-            return ConditionResult(True, *found, offsets_in(event["epochs"]), offsets_in(event["cut_from"]))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _unknown(event) from error
-    raise _unknown(event)
-
-
-def _unknown(event: object) -> ProtocolError:
-    return ProtocolError(f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. {_REMEDY}")
+        raise decode(Fault, said.get("fault"), name="The fault of a trigger's event", remedy=_REMEDY).error(())
+    raise ProtocolError(f"The trigger must send an event with the status 'met' or 'error'; got {event!r}. {_REMEDY}")

@@ -55,7 +55,6 @@ class Rules:
     with_slots: Callable[[Decision, Collection[str], Mapping[str, int]], Decision] = run_protocol.with_slots
     fences: Callable[[Mark | None, Claimant], bool] = run_protocol.fences
     claiming: Callable[[Mark | None, Claimant, Decision], Mark] = run_protocol.claiming
-    is_owner: Callable[[Mark | None, int, str], bool] = run_protocol.is_owner
     judged: Callable[..., Mark] = run_protocol.judged
     repeats: Callable[..., bool] = run_protocol.repeats
     leaves_mark: Callable[..., bool] = run_protocol.leaves_mark

@@ -95,13 +95,14 @@ def test_two_hundred_wake_within_two_rounds_over_one_client(
         events = await asyncio.gather(*waiting)
         assert poller.rounds - before <= 2
 
-        ids = {r.pop("topic_id") for e in events for r in (*e["value"], e["xcoms"]["offsets"][name])}
+        results = [event["result"] for event in events]
+        ids = {r.pop("topic_id") for e in results for r in (*e["value"], e["xcoms"]["offsets"][name])}
         assert len(ids) == 1
         assert (
-            events
+            results
             == [
                 {
-                    "status": "met",
+                    "met": True,
                     "text": "3 new records in 1 of 2 partitions",
                     "value": [{"topic": name, "partition": 1, "from_offset": 0, "until_offset": 3}],
                     "xcoms": {"offsets": {name: {"0": 0, "1": 3}}},
@@ -263,7 +264,7 @@ def test_verdicts_and_errors_travel_as_events() -> None:
         "met",
         {"status": "odd"},
         {"status": "met"},
-        {"status": "met", "text": "", "value": 1, "xcoms": {}, "warnings": None},
+        {"status": "met", "result": {"met": True, "text": "", "value": 1, "xcoms": {}, "warnings": None}},
         {"status": "error"},
         {"status": "error", "fault": {"code": "KS000", "message": "odd"}},
     ],

@@ -370,11 +370,6 @@ def leaves_mark(mark: Mark | None, claimant: Claimant, decision: Decision) -> bo
     return decision is Decision.DELIVERED and mark is not None and mark.key != claimant.key
 
 
-def is_owner(mark: Mark | None, number: int, token: str) -> bool:
-    """Whether a Spark task of this driver may write."""
-    return mark is not None and (mark.number, mark.token) == (number, token)
-
-
 def judged(mark: Mark | None, number: int, run_id: str, *, proved: bool, leaves: bool = False) -> Mark:
     """The mark that the worker commits when it has judged a report.
 

@@ -21,7 +21,6 @@ from airflow_provider_kafka_spark.core.runs.run_protocol import (
     decide,
     delivery_key,
     fences,
-    is_owner,
     judged,
     latest,
     leaves_mark,
@@ -259,19 +258,6 @@ def test_a_claim_promises_no_more_than_is_so(mark: Mark | None, decision: Decisi
     counts = (2, 1) if decision in (_CONTINUE, _DELIVERED) else (0, 1)
 
     assert claiming(mark, _RETRY, decision) == Mark(4, "mine", "run", "key", state, *counts)
-
-
-@pytest.mark.parametrize(
-    ("mark", "expected"),
-    [
-        pytest.param(_MARK, True, id="own"),
-        pytest.param(None, False, id="none"),
-        pytest.param(replace(_MARK, number=4), False, id="another-number"),
-        pytest.param(replace(_MARK, token="mine"), False, id="another-driver"),
-    ],
-)
-def test_only_the_driver_of_the_mark_may_write(mark: Mark | None, expected: bool) -> None:
-    assert is_owner(mark, 3, "other") is expected
 
 
 @pytest.mark.parametrize("mark", [_BEGUN, _MARK, _DONE], ids=lambda mark: mark.state)
