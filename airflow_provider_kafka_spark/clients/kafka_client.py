@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, TimeoutError
 from functools import cached_property
 from typing import Any, TypeVar
 
 import confluent_kafka
 from airflow.sdk import BaseHook
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, TopicDescription
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, ResourceType, TopicDescription
 
 from airflow_provider_kafka_spark.clients.connection.airflow_connection import aread_connection, read_connection
 from airflow_provider_kafka_spark.clients.connection.broker_failures import (
@@ -31,10 +31,12 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     UnknownTopicError,
 )
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 
 T = TypeVar("T")
-
+#: Of a request for offsets.
+OffsetAnswers = dict[confluent_kafka.TopicPartition, ListOffsetsResultInfo | KafkaError]
 
 #: What confluent-kafka raises for an answer that it does not expect, such as a name that is no UTF-8.
 MALFORMED_ANSWERS = (UnicodeError, SystemError, RuntimeError)
@@ -236,6 +238,21 @@ class KafkaClient(ManagedResource, BaseHook):
             include_authorized_operations=permissions,
             request_timeout=self.timeout,
         )
+
+    def list_offsets(self, times: Mapping[TopicPartition, int], isolation: IsolationLevel) -> Future[OffsetAnswers]:
+        """Request offsets, all in one request; :meth:`result` waits for its answers.
+
+        ``AdminClient.list_offsets`` makes a future for each partition of the one that its base class fills, which is a
+        third of what a plan of 10,000 partitions takes.
+
+        :param times: in ms since 1970, or one of Kafka's negative numbers, such as -1 for the end.
+        """
+        asked = [confluent_kafka.TopicPartition(*p, at) for p, at in times.items()]
+        answers: Future[OffsetAnswers] = Future()
+        super(AdminClient, self.client).list_offsets(
+            asked, answers, isolation_level_value=isolation.value, request_timeout=self.timeout
+        )
+        return answers
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Configurations, as far as the login may read them; a plan does not require them."""

@@ -21,6 +21,9 @@ from airflow_provider_kafka_spark.core.topics.record_search import Records, Sear
 _AT_ONCE = 1_000
 #: Searches whose positions are so near are served by one read, which costs less than a seek.
 _NEAR = 1_000
+#: Messages that are taken at once where one record of each partition is enough. The fetches of the partitions that
+#: they are of end by one call, which costs as much as many messages.
+_TAKEN = 16
 #: After so many reads, a search is named in the log.
 SAID_AFTER = 8
 _SETTINGS = {
@@ -179,6 +182,8 @@ def _read(
     refused: dict[TopicPartition, Records | KafkaSparkError] = {}
     missing, deadline = set(wanted), time.monotonic() + client.timeout
     most = max(at.count for at in wanted.values())
+    if most == 1:
+        most = _TAKEN
     while missing:
         read = set[TopicPartition]()
         for message in next_messages(consumer, 0.2, most):
@@ -189,7 +194,7 @@ def _read(
             if p in missing:
                 missing.discard(p)
                 read.add(p)
-            elif p not in read:
+            elif p not in read or len(found.get(p, ())) >= wanted[p].count:
                 continue
             answer = _answer(client, message, p, wanted[p].position)
             if isinstance(answer, tuple):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
-from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import ListOffsetsResultInfo
 
-from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, OffsetAnswers, is_transient
 from airflow_provider_kafka_spark.clients.record_reads import run_searches
 from airflow_provider_kafka_spark.core.errors import (
     BrokerError,
@@ -25,6 +24,8 @@ from airflow_provider_kafka_spark.core.topics.record_search import AHEAD_MS, Fou
 
 #: Partitions of one request: librdkafka searches all of a request's for the answer of each.
 _MOST_PARTITIONS = 1_000
+#: What a request for offsets takes in place of a time in ms (Kafka's ``ListOffsetsRequest``).
+_LATEST, _EARLIEST, _MAX_TIMESTAMP = -1, -2, -3
 #: "No record" in an answer.
 _NONE = -1
 #: Requests that are on their way at the same time.
@@ -102,11 +103,11 @@ def read_offsets(
     # offset that is fetched after all ends does not look like an open transaction. The log's start comes last, to
     # include what retention deletes meanwhile.
     now_ms = int(time.time() * 1000)
-    end = ask(dict.fromkeys(partitions, OffsetSpec.latest()))
+    end = ask(dict.fromkeys(partitions, _LATEST))
     candidates = _first_at(requests, partitions, timestamps)
-    latest = ask({p: OffsetSpec.max_timestamp() for p in partitions if p.topic in newest})
-    stable = ask(dict.fromkeys(partitions, OffsetSpec.latest()), IsolationLevel.READ_COMMITTED)
-    start = ask(dict.fromkeys(partitions, OffsetSpec.earliest()))
+    latest = ask({p: _MAX_TIMESTAMP for p in partitions if p.topic in newest})
+    stable = ask(dict.fromkeys(partitions, _LATEST), IsolationLevel.READ_COMMITTED)
+    start = ask(dict.fromkeys(partitions, _EARLIEST))
 
     ends = {p: answer.offset for p, answer in end.items()}
     limits = {p: now_ms + (ahead_ms or {}).get(p.topic, AHEAD_MS) for p in partitions}
@@ -167,30 +168,30 @@ class _Requests:
 
     def ask(
         self,
-        specs: Mapping[TopicPartition, OffsetSpec],
+        times: Mapping[TopicPartition, int],
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListOffsetsResultInfo]:
-        return self.ask_many([specs], isolation)[0]
+        return self.ask_many([times], isolation)[0]
 
     def ask_many(
-        self, requests: Sequence[Mapping[TopicPartition, OffsetSpec]], isolation: IsolationLevel
+        self, requests: Sequence[Mapping[TopicPartition, int]], isolation: IsolationLevel
     ) -> list[dict[TopicPartition, ListOffsetsResultInfo]]:
         """All are on their way at the same time."""
         found: list[dict[TopicPartition, ListOffsetsResultInfo]] = [{} for _ in requests]
         deadline = time.monotonic() + self._retry_seconds
         while missing := [
             (known, request)
-            for known, specs in zip(found, requests, strict=True)
-            if (request := {p: spec for p, spec in specs.items() if p not in known and p.topic not in self.lost})
+            for known, times in zip(found, requests, strict=True)
+            if (request := {p: at for p, at in times.items() if p not in known and p.topic not in self.lost})
         ]:
             sent = [(known, _list_offsets(self._client, request, isolation)) for known, request in missing]
-            for known, futures in sent:
-                for p, future in futures.items():
-                    try:
-                        known[p] = _offset_of(self._client, future, p)
-                    except (BrokerError, UnknownTopicError) as error:
-                        if p.topic not in self.lost and (not is_transient(error) or time.monotonic() >= deadline):
-                            self.leave_out(p.topic, error)
+            for known, portions in sent:
+                for partitions, answers in portions:
+                    for p, answer in _offsets_of(self._client, partitions, answers):
+                        if isinstance(answer, ListOffsetsResultInfo):
+                            known[p] = answer
+                        elif p.topic not in self.lost and (not is_transient(answer) or time.monotonic() >= deadline):
+                            self.leave_out(p.topic, answer)
             if any(request.keys() - known.keys() for known, request in missing):
                 time.sleep(min(0.2, self._retry_seconds))
         return found
@@ -209,37 +210,55 @@ def _first_at(
     ]
     for i in range(0, len(moments), _AT_ONCE):
         some = moments[i : i + _AT_ONCE]
-        specs = [{p: OffsetSpec.for_timestamp(epoch_ms) for p, epoch_ms in at.items()} for at in some]
-        for at, first in zip(some, requests.ask_many(specs, IsolationLevel.READ_UNCOMMITTED), strict=True):
+        for at, first in zip(some, requests.ask_many(some, IsolationLevel.READ_UNCOMMITTED), strict=True):
             found |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
     return found
 
 
 def _list_offsets(
-    client: KafkaClient, specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel
-) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
-    items = [(confluent_kafka.TopicPartition(p.topic, p.partition), spec) for p, spec in specs.items()]
-    portions = [dict(items[i : i + _MOST_PARTITIONS]) for i in range(0, len(items), _MOST_PARTITIONS)]
+    client: KafkaClient, times: Mapping[TopicPartition, int], isolation: IsolationLevel
+) -> list[tuple[Sequence[TopicPartition], Future[OffsetAnswers]]]:
+    partitions = list(times)
+    portions = [partitions[i : i + _MOST_PARTITIONS] for i in range(0, len(partitions), _MOST_PARTITIONS)]
     # All are sent before the first answer is awaited.
-    sent = [
-        client.client.list_offsets(portion, isolation_level=isolation, request_timeout=client.timeout)
-        for portion in portions
-    ]
-    return {TopicPartition.of((at.topic, at.partition)): future for futures in sent for at, future in futures.items()}
+    return [(portion, client.list_offsets({p: times[p] for p in portion}, isolation)) for portion in portions]
 
 
-def _offset_of(client: KafkaClient, future: Future[ListOffsetsResultInfo], p: TopicPartition) -> ListOffsetsResultInfo:
-    """:raises BrokerUnavailableError: if the answer has no offset: librdkafka leaves its own -1001 there, without an
-    error, for a partition whose broker went away meanwhile. It would pass for "no record" of a search by time.
+def _offsets_of(
+    client: KafkaClient, partitions: Sequence[TopicPartition], answers: Future[OffsetAnswers]
+) -> Iterator[tuple[TopicPartition, ListOffsetsResultInfo | BrokerError | UnknownTopicError]]:
+    """Wait for the answers of a request: the offset of each partition, or why there is none."""
+    by_place: dict[tuple[str, int], ListOffsetsResultInfo | KafkaError] = {}
+    whole: BaseException | None = None
+    try:
+        found = client.result(answers, f"listing offsets of {partitions[0]}")
+        by_place = {(at.topic, at.partition): answer for at, answer in found.items()}
+    except (BrokerError, UnknownTopicError) as error:
+        whole = error.__cause__
+    for p in partitions:
+        answer = by_place.get(p)
+        if isinstance(answer, ListOffsetsResultInfo) and answer.offset >= _NONE:
+            yield p, answer
+        else:
+            yield p, _failure(client, p, KafkaException(answer) if isinstance(answer, KafkaError) else whole)
+
+
+def _failure(client: KafkaClient, p: TopicPartition, cause: BaseException | None) -> BrokerError | UnknownTopicError:
+    """:param cause: None if the answer has no offset: librdkafka leaves its own -1001 there, without an error, for a
+    partition whose broker went away meanwhile. It would pass for "no record" of a search by time.
     """
-    answer = client.result(future, f"listing offsets of {p}", f"DESCRIBE on topic {p.topic!r}")
-    if answer.offset < _NONE:
-        raise BrokerUnavailableError(
+    error: BrokerError | UnknownTopicError
+    if isinstance(cause, Exception):
+        error = client.to_error(cause, f"listing offsets of {p}", f"DESCRIBE on topic {p.topic!r}")
+    else:
+        cause = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        error = BrokerUnavailableError(
             f"The brokers of {client.config.bootstrap_servers} (connection {client.conn_id!r}) must answer with an "
             f"offset of {p}; its leader went away before it did. Check that the brokers are up; the task may be tried "
             "again."
-        ) from KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-    return answer
+        )
+    error.__cause__ = cause
+    return error
 
 
 def _epoch_of(answer: ListOffsetsResultInfo) -> int | None:

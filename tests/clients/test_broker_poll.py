@@ -19,7 +19,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 from airflow_provider_kafka_spark.clients import topic_offsets
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.clients.kafka_client import GROUPS_AT_ONCE
+from airflow_provider_kafka_spark.clients.kafka_client import GROUPS_AT_ONCE, OffsetAnswers
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerUnavailableError
@@ -109,19 +109,19 @@ def test_many_groups_and_moments_cost_no_more_clients_and_requests(
             asked["reads"] += 1
             super().assign(partitions)
 
-    def counted(request: str) -> None:
-        real = getattr(hook.client, request)
+    def counted(client: Any, request: str) -> None:
+        real = getattr(client, request)
 
         def ask(*args: Any, **kwargs: Any) -> Any:
             asked[request] += 1
             return real(*args, **kwargs)
 
-        monkeypatch.setattr(hook.client, request, ask)
+        monkeypatch.setattr(client, request, ask)
 
     hook.close()
     monkeypatch.setattr(confluent_kafka, "Consumer", CountingConsumer)
-    for request in ("describe_consumer_groups", "list_offsets"):
-        counted(request)
+    counted(hook.client, "describe_consumer_groups")
+    counted(hook, "list_offsets")
 
     queries = [BrokerQuery((name,), group_id=group) for group in groups]
     queries += [BrokerQuery((name,), timestamps=frozenset({moment})) for moment in moments]
@@ -136,6 +136,25 @@ def test_many_groups_and_moments_cost_no_more_clients_and_requests(
     assert max(open_at_once) <= GROUPS_AT_ONCE + 1
     assert asked["describe_consumer_groups"] == 1
     assert asked["reads"] <= 9
+
+
+def test_one_future_has_the_offsets_of_all_partitions(
+    kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """confluent-kafka's own method makes one for each partition, which costs more than the rest of the answer."""
+    p, made, make = TopicPartition(topic(200), 0), 0, Future.__init__
+
+    def counted(future: Future[Any]) -> None:
+        nonlocal made
+        made += 1
+        make(future)
+
+    monkeypatch.setattr(Future, "__init__", counted)
+
+    state = hook.state([p.topic])
+
+    assert len(state.topic(p.topic).partitions) == 200
+    assert made < 20
 
 
 def test_what_a_login_may_not_see_fails_only_who_asks_for_it(
@@ -194,20 +213,19 @@ def test_an_answer_without_an_offset_is_none(
     name = topic()
     kafka.produce(name, [Record(value=b"v", timestamp=NOON + i) for i in range(10)])
     p, asked = TopicPartition(name, 0), 0
-    list_offsets = hook.client.list_offsets
+    list_offsets = hook.list_offsets
 
     def lost_once(*args: Any, **kwargs: Any) -> Any:
         nonlocal asked
         asked += 1
-        futures = list_offsets(*args, **kwargs)
+        answers = list_offsets(*args, **kwargs)
         if asked != request_number:
-            return futures
-        answers = {place: Future[ListOffsetsResultInfo]() for place in futures}
-        for answer in answers.values():
-            answer.set_result(ListOffsetsResultInfo(OFFSET_INVALID, -1, -1))
-        return answers
+            return answers
+        lost = Future[OffsetAnswers]()
+        lost.set_result({at: ListOffsetsResultInfo(OFFSET_INVALID, -1, -1) for at in answers.result(20)})
+        return lost
 
-    monkeypatch.setattr(hook.client, "list_offsets", lost_once)
+    monkeypatch.setattr(hook, "list_offsets", lost_once)
 
     with pytest.raises(BrokerUnavailableError, match="its leader went away"):
         topic_offsets.read_offsets(hook, [p], {name: [NOON + 5]}, [name], on_error=raise_error)

@@ -156,6 +156,10 @@ def test_all_partitions_are_read_at_once_and_a_seek_is_only_for_a_long_gap(
             calls["sought"] += len(partitions)
             super().incremental_assign(partitions)
 
+        def incremental_unassign(self, partitions: Any) -> None:
+            calls["left"] += 1
+            super().incremental_unassign(partitions)
+
     many, one = topic(100, suffix="many"), topic(suffix="one")
     kafka.produce_transaction(many, [Record(value=b"v", partition=i % 100) for i in range(300)])
     kafka.produce_transaction(one, [Record(value=b"v") for _ in range(9)])  # and a marker at 9
@@ -173,4 +177,10 @@ def test_all_partitions_are_read_at_once_and_a_seek_is_only_for_a_long_gap(
         counts = hook.count_records(ranges)
 
     assert list(counts.values()) == [*[3] * 100, 3, 3, 2, 3, 3, 3]
+    calls.pop("left")
     assert calls == {"made": 1, "assigned": 1, "sought": 1}
+
+    # The first and the last record of each: partitions that were read are left many at once.
+    edge_timestamps(KafkaHook(timeout=20), OffsetRanges(OffsetRange(many, i, 0, 3) for i in range(100)))
+
+    assert 0 < calls["left"] < 50

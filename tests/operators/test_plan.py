@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.core.conditions.watch import announced_ranges
 from airflow_provider_kafka_spark.core.copies.approved_plan import SealedPlan
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
@@ -275,14 +275,14 @@ def test_what_is_no_plan_is_an_error() -> None:
 
 def test_only_the_partitions_that_are_read_are_asked_for(new_task: NewTask, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of twenty, by ``assign`` or by a replay's ranges, also by a retry. The plan knows how many there are."""
-    asked, real = Counter[int](), AdminClient.list_offsets
+    asked, real = Counter[int](), KafkaClient.list_offsets
 
-    def list_offsets(client: AdminClient, request: Any, *args: Any, **kwargs: Any) -> Any:
-        asked.update(p.partition for p in request if p.topic == task.source)
-        return real(client, request, *args, **kwargs)
+    def list_offsets(client: KafkaClient, times: Any, *args: Any) -> Any:
+        asked.update(p.partition for p in times if p.topic == task.source)
+        return real(client, times, *args)
 
     task = new_task(CopyTask, 20, 1, [Record(value=b"v", partition=i) for i in range(20)])
-    monkeypatch.setattr(AdminClient, "list_offsets", list_offsets)
+    monkeypatch.setattr(KafkaClient, "list_offsets", list_offsets)
     result = task.run(Batch, topics=None, assign={task.source: [7]})
     assert (result["records_written"], asked.keys()) == (1, {7})
     task.store, task.tries = TaskStateStore(), 0
