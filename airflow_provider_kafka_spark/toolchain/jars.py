@@ -49,7 +49,6 @@ def resolve(
     excludes: Sequence[str] = (),
     expected: Mapping[str, str] | None = None,
     repository: str | None = None,
-    ivy_jar: Path | None = None,
     root: Path | None = None,
     timeout: float = 600.0,
 ) -> list[Path]:
@@ -66,7 +65,6 @@ def resolve(
     :param expected: SHA-256 of each jar, by the name of its file, if they are known
     :param repository: URL of a Maven repository that mirrors Maven Central, by default ``[kafka_spark]
         maven_repository``
-    :param ivy_jar: the Ivy to use; by default the one of ``SPARK_HOME`` or of the installed ``pyspark``
     :param root: the cache folder, :func:`cache_root` by default
     :param timeout: seconds for everything: waiting for another process that resolves, and resolving
     :raises JarError: a coordinate is malformed or unavailable, a jar has changed or is another one than expected, or
@@ -90,7 +88,7 @@ def resolve(
     with _lock(root, store, deadline) as lock:
         jars = recorded_jars(folder, expected)
         if jars is None:
-            jars = _fetch(folder, modules, excluded, expected, repository, ivy_jar, deadline, lock)
+            jars = _fetch(folder, modules, excluded, expected, repository, deadline, lock)
     return jars
 
 
@@ -184,12 +182,11 @@ def _fetch(
     excluded: Sequence[tuple[str, ...]],
     expected: Mapping[str, str] | None,
     repository: str | None,
-    ivy_jar: Path | None,
     deadline: float,
     lock: IO[str],
 ) -> list[Path]:
     java = find_java(minimum=8)
-    ivy = find_ivy() if ivy_jar is None else ivy_jar
+    ivy = find_ivy()
     store = folder.parent
     repository = repository or maven_repository()
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=store))
