@@ -27,6 +27,7 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     OptionError,
 )
+from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import result_of_stream_plan
@@ -143,14 +144,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         checkpoint = folder.read()
         with self._new_try(context, parameters, spark) as task_try:
             group, job = _group_of(task_try), self._deferred(store)
-            if job is None:
-                most, is_resumed = self.max_offsets_per_trigger, self._is_resumed
-                stream_plan, planned = plan_stream(
-                    task_try, folder, checkpoint, stale_lock, most, is_resumed=is_resumed
-                )
-            else:
-                stream_plan = job.stream_plan
-                planned = planned_stream(task_try, stream_plan, job.plan, job.stream, job.run_id)
+            stream_plan, planned = self._planned(task_try, folder, checkpoint, stale_lock, job)
             ledger.looked(planned)
             if self.plan_only and job is None:
                 plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
@@ -260,6 +254,20 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         if isinstance(report, KafkaSparkError):
             raise report
         return report
+
+    def _planned(
+        self,
+        task_try: TaskTry,
+        folder: CheckpointFolder,
+        checkpoint: Checkpoint | None,
+        stale_lock: str | None,
+        job: DeferredStream | None,
+    ) -> tuple[StreamPlan, PlannedCopy]:
+        """What the job does that a trigger has followed, or one that is submitted now."""
+        if job is not None:
+            return job.stream_plan, planned_stream(task_try, job.stream_plan, job.plan, job.stream, job.run_id)
+        most, is_resumed = self.max_offsets_per_trigger, self._is_resumed
+        return plan_stream(task_try, folder, checkpoint, stale_lock, most, is_resumed=is_resumed)
 
     def _collected(
         self,
