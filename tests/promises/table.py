@@ -238,7 +238,7 @@ The checksum of each batch is verified
   tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
 so is each size in it before it is used
   tests/jobs/writer/test_bytes.py::test_hostile_bytes_are_an_error_that_names_the_batch
-no more memory is taken
+no more memory is taken than such a record and the places of its headers need
   tests/jobs/writer/test_sinks.py::test_records_as_bytes
 What was aborted is left out, as a consumer does
   tests/jobs/writer/test_batches.py::test_aborted_and_open_transactions

@@ -25,6 +25,8 @@ final class BatchWalker {
     private static final int MAX_VARINT = 5;
     /** A name and a value of no bytes. */
     private static final int LEAST_HEADER = 2;
+    /** The places of a header take 20 bytes, however small it is: all take less than the largest record. */
+    private static final int RECORD_FOR_HEADER = 64;
 
     final String topic;
     final int partition;
@@ -156,8 +158,9 @@ final class BatchWalker {
         headerCount = ByteUtils.readVarint(view);
         headersAt = view.position();
         require(headerCount >= 0 && headerCount <= view.remaining() / LEAST_HEADER, "has a wrong number of headers");
+        require(headerCount <= most / RECORD_FOR_HEADER, "has more headers than can be read");
         if (headers.length < headerCount * FIELDS) {
-            headers = new int[2 * headerCount * FIELDS];
+            headers = new int[Math.max(2 * headers.length, headerCount * FIELDS)];
         }
         for (int i = 0; i < headerCount; i++) {
             int at = i * FIELDS;

@@ -168,7 +168,7 @@ public final class BatchWalkerTests {
         }
         byte[] manyHeaders = {16, 0, 0, 0, 1, 1, (byte) 0xC0, (byte) 0x9A, 0x0C};
         check(isDamaged(walker, raw(manyHeaders, 1)), "100,000 headers in no byte are an error");
-        int places = ((int[]) Members.get(Members.field(BatchWalker.class, "headers"), walker)).length;
+        int places = places(walker);
         check(places < 1000, places + " places for the parts of headers");
         byte[] right = {12, 0, 0, 0, 1, 1, 0};
         check(!isDamaged(walker, raw(right, 1)), "the truth is none");
@@ -190,6 +190,32 @@ public final class BatchWalkerTests {
                 check(taken <= MOST, "a bomb of " + type + " took " + taken + " bytes");
             }
         }
+    }
+
+    /** A header needs two bytes, and its places more: a record that has no others is an error before they are made. */
+    public static void aBombOfHeadersTakesNoMemory() throws Exception {
+        BatchWalker walker = new BatchWalker("orders", 0, MOST);
+        for (CompressionType type : TYPES) {
+            check(isDamaged(walker, ofHeaders(type, 400000)), "a bomb of headers in " + type + " is an error");
+            int places = places(walker);
+            check(4 * places <= MOST, "a bomb of headers in " + type + " took " + places + " places");
+            check(!isDamaged(walker, ofHeaders(type, MOST / 64)), "as many as can be read in " + type + " are none");
+        }
+    }
+
+    private static int places(BatchWalker walker) {
+        return ((int[]) Members.get(Members.field(BatchWalker.class, "headers"), walker)).length;
+    }
+
+    /** A record with so many headers of no bytes. */
+    private static DefaultRecordBatch ofHeaders(CompressionType type, int count) throws Exception {
+        Header[] headers = new Header[count];
+        Arrays.fill(headers, new RecordHeader("", new byte[0]));
+        MemoryRecordsBuilder builder = MemoryRecords.builder(
+            ByteBuffer.allocate(MOST), compression(type), TimestampType.CREATE_TIME, 0L
+        );
+        builder.append(1L, (ByteBuffer) null, null, headers);
+        return first(builder.build());
     }
 
     private static DefaultRecordBatch batch(Random random, CompressionType type, int count) {
@@ -214,7 +240,7 @@ public final class BatchWalkerTests {
     }
 
     /** The compiler of the writer calls no static method of an interface. */
-    private static Compression compression(CompressionType type) {
+    static Compression compression(CompressionType type) {
         Object builder = Members.call(
             Members.method(Compression.class, "of", new Class[] {CompressionType.class}), null, new Object[] {type}
         );
