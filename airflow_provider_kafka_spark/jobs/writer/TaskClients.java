@@ -69,11 +69,14 @@ final class TaskClients {
     }
 
     void close() {
-        if (producer != null) {
-            producer.close(Duration.ZERO);
-        }
-        if (cluster != null) {
-            cluster.close();
+        try {
+            if (producer != null) {
+                producer.close(Duration.ZERO);
+            }
+        } finally {
+            if (cluster != null) {
+                cluster.close();
+            }
         }
     }
 
