@@ -340,8 +340,12 @@ end-of-an-exact-window-included: A time window is half-open: a record at its end
   tests/jobs/test_batch.py::test_drops_records_outside_of_an_exact_window
 damaged-batch-passed-on: A record batch whose checksum is wrong is an error, and nothing of it is written.
   jobs/writer/BatchReader.java
-  - if (checksCrcs && batch.magic() >= 2) {
-  + if (checksCrcs && batch.magic() > 2) {
+  - batch.ensureValid();
+  -         }
+  -         // Also of
+  + batch.isValid();
+  +         }
+  +         // Also of
   tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
 wrong-time-as-bytes: A record that is copied as bytes keeps its timestamp.
   jobs/writer/TargetBatch.java

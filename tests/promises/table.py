@@ -238,10 +238,14 @@ The checksum of each batch is verified
   tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
 so is each size in it before it is used
   tests/jobs/writer/test_bytes.py::test_hostile_bytes_are_an_error_that_names_the_batch
+Damage after the last offset that is copied of a partition does not concern the copy
+  tests/jobs/writer/test_batches.py::test_a_damaged_batch_is_an_error_that_names_it
 no more memory is taken than such a record and the places of its headers need
   tests/jobs/writer/test_sinks.py::test_records_as_bytes
 What was aborted is left out, as a consumer does
   tests/jobs/writer/test_batches.py::test_aborted_and_open_transactions
+format from before Kafka 0.11 are unpacked as a whole
+  tests/jobs/writer/test_sinks.py::test_a_reader
 Transactions, progress, fencing, retries and counts are the same on all ways
   tests/jobs/writer/test_batches.py::test_goes_on_in_the_middle_of_a_batch
   tests/promises/test_deliveries.py::test_a_copy_and_its_retry

@@ -224,7 +224,8 @@ class JobKilledError(JobError):
 class SourceDamagedError(JobError):
     """A record batch of the source is damaged: its checksum is wrong, it is cut off, or its format is not known.
 
-    Nothing of it was written. Look at the disk of the partition's leader, or move the leader to another replica.
+    Its message says from which offset on the attempt has written nothing. Look at the disk of the partition's leader,
+    or move the leader to another replica.
     """
 
     code = "KS715"

@@ -114,10 +114,10 @@ final class BatchReader implements Iterator {
                 next = nextPlace();
             } else if (records != null) {
                 next = nextRecord();
-            } else if (batches.hasNext()) {
-                next = nextBatch();
             } else if (position >= piece.until) {
                 return false;
+            } else if (hasBatch()) {
+                next = nextBatch();
             } else if (System.nanoTime() > deadline) {
                 throw new TimeoutException("Within " + waitMs + " ms only what is left out");
             } else {
@@ -150,7 +150,13 @@ final class BatchReader implements Iterator {
     /** The records of a batch that lie in the piece come next. */
     void walk(SourceBatch batch) {
         position = Math.max(piece.first, batch.first);
-        open(batch.batch);
+        recordsOf = batch.batch;
+        walks = true;
+        try {
+            walker.open((DefaultRecordBatch) batch.batch);
+        } catch (RuntimeException error) {
+            throw damaged(error);
+        }
     }
 
     void close() {
@@ -171,7 +177,7 @@ final class BatchReader implements Iterator {
         } catch (KafkaException error) {
             // The consumer has no class of its own for damage that the broker has found.
             if (error instanceof CorruptRecordException || error.getClass() == KafkaException.class) {
-                throw damaged("at offset " + position, error);
+                throw damaged(error);
             }
             throw error;
         }
@@ -190,38 +196,74 @@ final class BatchReader implements Iterator {
     /** Ask for what follows, before anything of this fetch is written. */
     private void look(MemoryRecords all) {
         MutableRecordBatch last = null;
+        long after;
         try {
             for (Iterator each = all.batches().iterator(); each.hasNext(); ) {
                 last = (MutableRecordBatch) each.next();
             }
-        } catch (KafkaException error) {
-            throw damaged("after offset " + (last == null ? position - 1 : last.lastOffset()), error);
+            if (last == null) {
+                throw new CorruptRecordException("It has " + all.sizeInBytes() + " bytes.");
+            }
+            after = last.nextOffset();
+        } catch (RuntimeException error) {
+            if (last == null) {
+                throw damaged(error);
+            }
+            // What comes before is read until then, and the piece may end there.
+            return;
         }
-        if (last == null) {
-            throw damaged("at offset " + position, new CorruptRecordException("It has " + all.sizeInBytes() + " bytes."));
-        }
-        long wanted = piece.nextWanted(last.nextOffset());
+        long wanted = piece.nextWanted(after);
         if (wanted < piece.until) {
             // The epoch of a batch says nothing of a place further on, which the consumer would take for truncated.
-            boolean isNext = wanted == last.nextOffset();
+            boolean isNext = wanted == after;
             fetches.moveTo(wanted, isNext ? last.partitionLeaderEpoch() : RecordBatch.NO_PARTITION_LEADER_EPOCH);
+        }
+    }
+
+    private boolean hasBatch() {
+        try {
+            return batches.hasNext();
+        } catch (RuntimeException error) {
+            throw damaged(error);
         }
     }
 
     /** The next batch to copy, or null if this one is not of the piece, or holds no records of a source. */
     private Object nextBatch() {
-        MutableRecordBatch batch = (MutableRecordBatch) batches.next();
+        try {
+            MutableRecordBatch batch = (MutableRecordBatch) batches.next();
+            if (batch.magic() < RecordBatch.MAGIC_VALUE_V2) {
+                openOld(batch);
+                return null;
+            }
+            return nextOf(batch);
+        } catch (WriteFailure named) {
+            throw named;
+        } catch (RuntimeException error) {
+            throw damaged(error);
+        }
+    }
+
+    /** Of an older format only the last offset is known before all of it is unpacked, which is done once. */
+    private void openOld(MutableRecordBatch batch) {
+        if (batch.lastOffset() < position) {
+            return;
+        }
+        if (checksCrcs) {
+            batch.ensureValid();
+        }
+        recordsOf = batch;
+        records = batch.streamingIterator(decompression);
+    }
+
+    private Object nextOf(MutableRecordBatch batch) {
         if (batch.baseOffset() >= piece.until) {
             position = piece.until;
             batches = Collections.emptyIterator();
             return null;
         }
-        if (checksCrcs && batch.magic() >= 2) {
-            try {
-                batch.ensureValid();
-            } catch (KafkaException error) {
-                throw damaged("at offsets " + batch.baseOffset() + " to " + batch.lastOffset(), error);
-            }
+        if (checksCrcs) {
+            batch.ensureValid();
         }
         // Also of a batch that is not wanted: the end of its transaction counts for those after it.
         boolean isWanted = !isLeftOut(batch) && batch.lastOffset() >= position;
@@ -275,20 +317,6 @@ final class BatchReader implements Iterator {
         return ((FetchResponseData.AbortedTransaction) transaction).firstOffset();
     }
 
-    private void open(MutableRecordBatch batch) {
-        recordsOf = batch;
-        if (batch.magic() < RecordBatch.MAGIC_VALUE_V2) {
-            records = batch.streamingIterator(decompression);
-            return;
-        }
-        walks = true;
-        try {
-            walker.open((DefaultRecordBatch) batch);
-        } catch (RuntimeException error) {
-            throw damaged("at offset " + position, error);
-        }
-    }
-
     /** The next record as bytes in the piece, or null if the batch has no more. */
     private Object nextPlace() {
         try {
@@ -299,10 +327,10 @@ final class BatchReader implements Iterator {
                 }
             }
         } catch (IOException error) {
-            throw damaged("after offset " + (position - 1), error);
+            throw damaged(error);
         } catch (RuntimeException error) {
             // What hostile bytes do to a decompressor has many names.
-            throw damaged("after offset " + (position - 1), error);
+            throw damaged(error);
         }
         walks = false;
         position = piece.nextWanted(recordsOf.nextOffset());
@@ -323,8 +351,8 @@ final class BatchReader implements Iterator {
                     return consumed(record);
                 }
             }
-        } catch (KafkaException error) {
-            throw damaged("after offset " + (position - 1), error);
+        } catch (RuntimeException error) {
+            throw damaged(error);
         }
         records.close();
         records = null;
@@ -342,10 +370,11 @@ final class BatchReader implements Iterator {
         );
     }
 
-    private WriteFailure damaged(String where, Exception error) {
+    /** Records before it may be committed, also of the same batch. */
+    private WriteFailure damaged(Exception error) {
         return WriteFailure.of(
-            WriteFailure.SOURCE_DAMAGED, "A batch of " + piece.topic + "[" + piece.partition + "] " + where
-                + " is damaged. Nothing of it was written. Look at the disk of the partition's leader, or move the "
+            WriteFailure.SOURCE_DAMAGED, "A batch of " + piece.topic + "[" + piece.partition + "] at or after offset "
+                + position + " is damaged. This attempt has written nothing from there on. Look at the disk of the partition's leader, or move the "
                 + "leader to another replica; a retry goes on from what was committed.", error
         );
     }

@@ -2,10 +2,9 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import java.nio.ByteBuffer;
 import org.apache.kafka.common.record.MutableRecordBatch;
-import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.record.TimestampType;
 
-/** A record batch of the source, of which only the header was read. */
+/** A record batch of the source, of the present format, of which only the header was read. */
 final class SourceBatch implements BatchContent {
     final MutableRecordBatch batch;
     final long first;
@@ -18,17 +17,16 @@ final class SourceBatch implements BatchContent {
         first = batch.baseOffset();
         last = batch.lastOffset();
         bytes = batch.sizeInBytes();
-        Integer found = batch.countOrNull();
-        count = found == null ? 0 : found.intValue();
+        count = batch.countOrNull().intValue();
     }
 
     /**
-     * Whether a broker takes it as it is: it has the present format, no gaps as compaction leaves them, and times that
-     * are not those of its arrival.
+     * Whether a broker takes it as it is: it has no gaps as compaction leaves them, and times that are not those of its
+     * arrival.
      */
     boolean canBePassedOn() {
-        return batch.magic() == RecordBatch.MAGIC_VALUE_V2 && count == last - first + 1
-            && !batch.deleteHorizonMs().isPresent() && batch.timestampType() == TimestampType.CREATE_TIME;
+        return count == last - first + 1 && !batch.deleteHorizonMs().isPresent()
+            && batch.timestampType() == TimestampType.CREATE_TIME;
     }
 
     @Override
@@ -36,7 +34,7 @@ final class SourceBatch implements BatchContent {
         return bytes;
     }
 
-    /** How many records it has; 0 if only its records can tell. */
+    /** How many records it has. */
     @Override
     public int count() {
         return count;

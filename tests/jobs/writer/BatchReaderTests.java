@@ -3,21 +3,27 @@ package airflow_provider_kafka_spark.jobs.writer;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Random;
 import org.apache.kafka.clients.KafkaClient;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.internals.SubscriptionState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.record.CompressionType;
 import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.record.SimpleRecord;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.LogContext;
 
@@ -51,8 +57,8 @@ public final class BatchReaderTests {
             Arrays.fill(records, new SimpleRecord(new byte[1]));
             FetchResponseData.PartitionData answer = new FetchResponseData.PartitionData()
                 .setRecords(MemoryRecords.withRecords(0L, Compression.NONE, Integer.valueOf(0), records));
-            arrive(fetches, partition, refused);
-            arrive(fetches, partition, answer);
+            arrive(fetches, partition, 0L, refused);
+            arrive(fetches, partition, 0L, answer);
             MemoryRecords found = (MemoryRecords) fetches.next(WAIT_MS).records();
             long first = ((RecordBatch) found.batches().iterator().next()).baseOffset();
             check(first == 0L, "reads on at " + first);
@@ -111,6 +117,65 @@ public final class BatchReaderTests {
         }
     }
 
+    /** A batch of an older format is unpacked as a whole; those that lie in the piece are given. */
+    public static void recordsOfAnOlderFormatAreRead(String brokers, String topic) throws Exception {
+        BatchReader reader = reader(brokers, topic, "[[3, 7, 0]]", 7);
+        try {
+            fetches(reader).next(WAIT_MS);
+            arrive(fetches(reader), new TopicPartition(topic, 0), 3L, answer(old()));
+            for (long offset = 3L; offset < 7L; offset++) {
+                ConsumerRecord record = (ConsumerRecord) reader.next();
+                check(record.offset() == offset, record.offset() + " follows, not " + offset);
+                check(((byte[]) record.value()).length == 100, "its value is read");
+            }
+            check(!reader.hasNext(), "nothing follows");
+        } finally {
+            reader.close();
+        }
+    }
+
+    /** Its checksum is verified before it is unpacked; what unpacking finds is named, too. */
+    public static void damageOfAnOlderFormatIsNamed(String brokers, String topic) throws Exception {
+        for (String checks : new String[] {"true", "false"}) {
+            Map config = config(brokers);
+            config.put("check.crcs", checks);
+            BatchReader reader = reader(config, topic, "[[3, 7, 0]]", 7);
+            try {
+                fetches(reader).next(WAIT_MS);
+                ByteBuffer batch = old();
+                int at = batch.limit() - 12;
+                batch.put(at, (byte) ~batch.get(at));
+                arrive(fetches(reader), new TopicPartition(topic, 0), 3L, answer(batch));
+                reader.next();
+                throw new AssertionError("It was read, with check.crcs=" + checks + ".");
+            } catch (WriteFailure failure) {
+                String text = failure.getMessage();
+                check(text.indexOf("\"" + WriteFailure.SOURCE_DAMAGED + "\"") >= 0, text);
+                check(text.indexOf(topic + "[0] at or after offset 3 is") >= 0, text);
+            } finally {
+                reader.close();
+            }
+        }
+    }
+
+    /** Ten records in gzip, as a client before 0.11 has written them. */
+    private static ByteBuffer old() {
+        MemoryRecordsBuilder builder = MemoryRecords.builder(
+            ByteBuffer.allocate(10000), RecordBatch.MAGIC_VALUE_V1, BatchWalkerTests.compression(CompressionType.GZIP),
+            TimestampType.CREATE_TIME, 0L
+        );
+        for (int i = 0; i < 10; i++) {
+            byte[] value = new byte[100];
+            new Random(i).nextBytes(value);
+            builder.append(1000L, null, value);
+        }
+        return builder.build().buffer();
+    }
+
+    private static FetchResponseData.PartitionData answer(ByteBuffer batch) {
+        return new FetchResponseData.PartitionData().setRecords(MemoryRecords.readableRecords(batch));
+    }
+
     private static Map config(String brokers) {
         HashMap config = new HashMap();
         config.put("bootstrap.servers", brokers);
@@ -146,13 +211,16 @@ public final class BatchReaderTests {
     }
 
     private static Object internals(BatchReader reader, String name) {
-        Object fetches = Members.get(Members.field(BatchReader.class, "fetches"), reader);
-        return Members.get(Members.field(ConsumerInternals.class, name), fetches);
+        return Members.get(Members.field(ConsumerInternals.class, name), fetches(reader));
     }
 
-    /** Put an answer to a fetch from offset 0 where the consumer puts them. */
+    private static ConsumerInternals fetches(BatchReader reader) {
+        return (ConsumerInternals) Members.get(Members.field(BatchReader.class, "fetches"), reader);
+    }
+
+    /** Put an answer to a fetch where the consumer puts them. */
     private static void arrive(
-        ConsumerInternals fetches, TopicPartition partition, FetchResponseData.PartitionData answer
+        ConsumerInternals fetches, TopicPartition partition, long offset, FetchResponseData.PartitionData answer
     ) throws Exception {
         Object fetcher = Members.get(Members.field(ConsumerInternals.class, "fetcher"), fetches);
         Object subscriptions = Members.get(Members.field(ConsumerInternals.class, "subscriptions"), fetches);
@@ -166,7 +234,7 @@ public final class BatchReaderTests {
         answer.setPartitionIndex(0).setHighWatermark(60L).setLastStableOffset(60L).setLogStartOffset(0L);
         Object fetch = first(type).newInstance(
             new Object[] {
-                new LogContext(), subscriptions, null, partition, answer, counted, Long.valueOf(0L),
+                new LogContext(), subscriptions, null, partition, answer, counted, Long.valueOf(offset),
                 Short.valueOf((short) 12)
             }
         );

@@ -469,7 +469,7 @@ def test_small_batches_are_put_together(job: WriterJob) -> None:
 def test_a_damaged_batch_is_an_error_that_names_it(
     kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, place: int, content: bytes, way: str
 ) -> None:
-    """Nothing of it is written."""
+    """Nothing of it is written; a copy that ends before it is not concerned."""
     source, target = topic(suffix="source"), topic(suffix="target")
     for values in (VALUES[:10], VALUES[10:20]):
         kafka_broker.produce(source, [Record(b"k", value) for value in values], {"batch.num.messages": 10})
@@ -483,8 +483,12 @@ def test_a_damaged_batch_is_an_error_that_names_it(
     failure = job.failure()
 
     assert failure.code == SourceDamagedError.code
-    assert source in failure.message
+    assert f"{source}[0] at or after offset 10 is damaged" in failure.message
     assert set(job.written()) <= set(VALUES[:10])
+    before = new_job(source, topic(suffix="before"), 10)
+    go(before, way)
+    before.run()
+    assert before.written() == VALUES[:10]
 
 
 def test_what_has_aged_out_is_an_error(job: WriterJob) -> None:
