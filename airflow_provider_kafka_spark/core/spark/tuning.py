@@ -16,7 +16,7 @@ _KIB, _MIB = 1024, 1024 * 1024
 _LONG_SPAN_OFFSETS = 20_000
 #: Of more short spans than this, none may wait for the rest of a fetch that its log does not have.
 _MOST_WAITS = 100
-_MEMORY = "kafka.buffer.memory"
+_MEMORY, _MAX_REQUEST = "kafka.buffer.memory", "kafka.max.request.size"
 #: How many records are unpacked together at most, and the option that says it.
 MOST_POLLED, POLLED = 10_000, "kafka.max.poll.records"
 
@@ -84,12 +84,18 @@ def batches_memory(sink_options: Mapping[str, str], largest: int) -> str:
     """``buffer.memory`` for a producer that gets ready-made batches, which cost it nothing to queue: what is queued has
     to be written before its transaction or its delivery times out, also to a slow target.
 
+    A batch of the source that is larger goes as bytes, in new batches; a record is a batch of its own at the largest.
+
     :param sink_options: the defaults included.
     :param largest: bytes of a batch at most.
     """
-    default = sink_defaults()[_MEMORY]
+    defaults = sink_defaults()
+    default = defaults[_MEMORY]
     given = sink_options.get(_MEMORY, default)
-    return str(max(16 * _MIB, 4 * largest)) if given == default else given
+    if given != default:
+        return given
+    wanted = min(max(16 * _MIB, 4 * largest), int(default))
+    return str(max(wanted, int(sink_options.get(_MAX_REQUEST, defaults[_MAX_REQUEST]))))
 
 
 def sink_defaults() -> dict[str, str]:
@@ -102,7 +108,7 @@ def sink_defaults() -> dict[str, str]:
         "kafka.linger.ms": "20",
         "kafka.batch.size": str(512 * _KIB),
         _MEMORY: str(128 * _MIB),
-        "kafka.max.request.size": str(8 * _MIB),
+        _MAX_REQUEST: str(8 * _MIB),
         # A transactional producer sleeps once for this time after it has found a coordinator: twice in each task.
         # Repeated failures wait longer and longer, up to retry.backoff.max.ms.
         "kafka.retry.backoff.ms": "2",

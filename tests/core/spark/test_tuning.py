@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
-from airflow_provider_kafka_spark.core.spark.tuning import is_small, sink_defaults, source_defaults, spark_defaults
+from airflow_provider_kafka_spark.core.spark.tuning import (
+    batches_memory,
+    is_small,
+    sink_defaults,
+    source_defaults,
+    spark_defaults,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +30,22 @@ def test_long_spans_get_large_fetches(sizes: list[int], fetch: str) -> None:
 
     assert int(options["kafka.max.partition.fetch.bytes"]) == (8_388_608 if "large" in fetch else 262_144)
     assert int(options["kafka.fetch.min.bytes"]) == (1_048_576 if fetch == "large" else 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "largest", "mib"),
+    [
+        pytest.param({}, 1_048_588, 16, id="by-default"),
+        pytest.param({}, 10 * 2**20, 40, id="four-of-the-largest"),
+        pytest.param({}, 100 * 2**20, 128, id="the-target-takes-much"),
+        pytest.param({}, 2**31 - 1, 128, id="the-target-takes-all"),
+        pytest.param({"kafka.max.request.size": str(200 * 2**20)}, 1_048_588, 200, id="a-record-of-the-largest-size"),
+        pytest.param({"kafka.buffer.memory": str(2**20)}, 2**31 - 1, 1, id="the-authors-own"),
+    ],
+)
+def test_ready_made_batches_take_little_memory(given: dict[str, str], largest: int, mib: int) -> None:
+    """What a target takes says nothing of how much a task may hold, nor of how fast it is written."""
+    assert batches_memory({**sink_defaults(), **given}, largest) == str(mib * 2**20)
 
 
 @pytest.mark.parametrize(("offsets", "small"), [(0, True), (100_000, True), (100_001, False)])
