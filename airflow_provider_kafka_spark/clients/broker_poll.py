@@ -11,11 +11,10 @@ from confluent_kafka import KafkaException
 
 from airflow_provider_kafka_spark.clients.consumer_group import committed_offsets
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
-from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
+from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_of
 from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
-from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -25,7 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
-from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds, Reached
 
 log = logging.getLogger(__name__)
 
@@ -120,15 +119,8 @@ def _cuts(
 
     :raises BrokerUnavailableError: if a broker does not answer within the time-out.
     """
-    found: dict[Reached, int] = {}
-    asked = [r for r in reached if r.partition in states and states[r.partition].leader_epoch not in (None, r.epoch)]
-    while asked:
-        # A client looks at one offset of a partition at a time.
-        now = {r.partition: r for r in asked}
-        ends = LogEnds({p: r.offset for p, r in now.items()}, {p: r.epoch for p, r in now.items()})
-        found |= {now[p]: end for p, end in _readable_cuts(client, ends).items()}
-        asked = [r for r in asked if now[r.partition] != r]
-    return found
+    asked = [r for r in reached if r.may_be_cut(states.get(r.partition))]
+    return find_cuts_of(asked, partial(_readable_cuts, client))
 
 
 def _readable_cuts(client: KafkaClient, ends: LogEnds) -> dict[TopicPartition, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Collection, Mapping
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -16,7 +17,7 @@ from airflow_provider_kafka_spark.clients.next_messages import next_messages
 from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds, Reached
 
 _SETTINGS = {
     "isolation.level": "read_uncommitted",
@@ -68,6 +69,23 @@ def find_cuts(client: KafkaClient, ends: LogEnds) -> dict[TopicPartition, int]:
                 )
     finally:
         consumer.close()
+    return found
+
+
+def find_cuts_of(
+    reached: Collection[Reached], find: Callable[[LogEnds], Mapping[TopicPartition, int]]
+) -> dict[Reached, int]:
+    """As ``find_cuts``, of any number of offsets of each partition.
+
+    :param find: asks for one offset of each partition, which is all that a client looks at.
+    """
+    found: dict[Reached, int] = {}
+    asked = list(reached)
+    while asked:
+        now = {r.partition: r for r in asked}
+        ends = LogEnds({p: r.offset for p, r in now.items()}, {p: r.epoch for p, r in now.items()})
+        found |= {now[p]: end for p, end in find(ends).items()}
+        asked = [r for r in asked if now[r.partition] != r]
     return found
 
 

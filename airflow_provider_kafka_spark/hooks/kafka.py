@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import TopicDescription
@@ -10,7 +11,7 @@ from confluent_kafka.admin import TopicDescription
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.clients.log_cuts import find_cuts
+from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_of
 from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
 from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
@@ -19,7 +20,7 @@ from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TY
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.bounds import Bound
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
-from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds, Reached
 from airflow_provider_kafka_spark.core.topics.record_search import credible_ahead_ms
 from airflow_provider_kafka_spark.core.topics.starts import GroupStart
 
@@ -145,6 +146,10 @@ class KafkaHook(KafkaClient):
         if not ends.offsets:
             return {}
         return find_cuts(self, ends.changed(cluster or self.state({p.topic for p in ends.offsets})))
+
+    def cuts_of(self, reached: Collection[Reached]) -> dict[Reached, int]:
+        """As :meth:`cuts`, of any number of offsets of each partition, all of which are asked for."""
+        return find_cuts_of(reached, partial(find_cuts, self))
 
     def count_records(self, ranges: OffsetRanges, *, read_committed: bool = True) -> dict[OffsetRange, int]:
         """Count the records in ranges by reading all of them; those that have aged out since are not counted.

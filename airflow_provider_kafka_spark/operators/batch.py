@@ -142,7 +142,7 @@ class KafkaToKafkaBatchOperator(BoundedCopyOperator):
         check_window(window, cluster.now_ms)
         if moments := [at for at in (window.start_ms, window.end_ms) if at is not None]:
             read = [task_try.parameters.source_conn_id, selection.to_json()]
-            cuts = WindowCuts(task_try.context, self.task_id, read)
+            cuts = WindowCuts(task_try.context, self.task_id, read, hook.cuts_of)
             cluster = cuts.decide(cluster, selection.partitions(cluster), moments)
         resolved = resolve_window(selection, starting, ending, cluster, task_try.rules)
         resolved = replace(resolved, window=window if moments and not records["exact_window"] else None)

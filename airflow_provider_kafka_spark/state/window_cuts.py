@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.bounds import iso
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 from airflow_provider_kafka_spark.core.topics.window_cuts import WindowCut, decide
 from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
 from airflow_provider_kafka_spark.state import variables
@@ -22,7 +23,7 @@ from airflow_provider_kafka_spark.state.last_run import variable_name
 
 log = logging.getLogger(__name__)
 
-_VERSION = 1
+_VERSION = 2
 _MOMENT = re.compile(r"[0-9]{1,15}")
 #: How many old cuts a planner forgets at most.
 _FORGOTTEN_AT_ONCE = 5
@@ -36,9 +37,17 @@ class WindowCuts:
 
     :param task_id: of the operator.
     :param selection: connection and topics, as JSON: windows of others are cut by themselves.
+    :param log_cuts: asks the brokers where logs were cut since they had reached some offsets.
     """
 
-    def __init__(self, context: Mapping[str, Any], task_id: str, selection: object) -> None:
+    def __init__(
+        self,
+        context: Mapping[str, Any],
+        task_id: str,
+        selection: object,
+        log_cuts: Callable[[Collection[Reached]], Mapping[Reached, int]],
+    ) -> None:
+        self._log_cuts = log_cuts
         digest = sha256(json.dumps(selection, sort_keys=True).encode()).hexdigest()[:8]
         self._prefix = f"{variable_name('kafka_spark_window_cut', context['ti'].dag_id, task_id, digest, spare=20)}:"
 
@@ -51,10 +60,16 @@ class WindowCuts:
         :raises ProtocolError: if somebody has changed a variable to what it cannot be.
         :raises PlanError: if windows overlap by what was decided.
         :raises AirflowApiError: if Airflow does not say what is kept.
+        :raises BrokerError: if the brokers do not say whether a log was cut that has another leader now.
         """
-        started = time.monotonic()
-        kept = self._load(moments)
-        decided, to_keep = decide(cluster, partitions, moments, kept)
+        started, stored, log_cuts = time.monotonic(), self._load(moments), dict[Reached, int]()
+        if reached := {r for cut in stored.values() for r in cut.reached(cluster)}:
+            # The brokers may take longer than others wait, and their answer is the same for all who ask.
+            log_cuts.update(self._log_cuts(reached))
+            started, stored = time.monotonic(), self._load(moments)
+        kept = {at: cut.after(log_cuts) for at, cut in stored.items()}
+        decided, undecided = decide(cluster, partitions, moments, kept)
+        to_keep = sorted({*undecided, *(at for at in moments if kept.get(at) != stored.get(at))})
         if not to_keep:
             return decided
         for at in to_keep:
@@ -67,7 +82,8 @@ class WindowCuts:
             "A window beside this one that was planned meanwhile may use another cut: compare the ranges of both.",
         )
         self._forget(cluster)
-        return decide(cluster, partitions, moments, self._load(moments))[0]
+        kept = {at: cut.after(log_cuts) for at, cut in self._load(moments).items()}
+        return decide(cluster, partitions, moments, kept)[0]
 
     def _forget(self, cluster: ClusterState) -> None:
         """Delete the oldest cuts: those before one up to which retention has deleted all records."""

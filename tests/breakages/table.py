@@ -386,7 +386,7 @@ every-record-of-no-credible-time-read: A search by time does not read a whole lo
   tests/core/topics/test_record_search.py::test_a_log_full_of_times_that_are_not_credible_is_not_read_to_its_end
 cut-logs-not-looked-for: A log that was cut and filled again is known by the epochs of its leaders.
   core/topics/log_ends.py
-  - return state is not None and state.leader_epoch not in (None, self.epochs[p])
+  - return state is not None and state.leader_epoch not in (None, self.epoch)
   + return False
   tests/clients/test_log_cuts.py::test_where_a_log_was_cut
 stream-goes-on-behind-a-cut: A stream does not take the records of a log that was cut for those that it has read.

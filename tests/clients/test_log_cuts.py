@@ -8,9 +8,8 @@ import pytest
 
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
-from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds, Reached
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.raw_batches import cut_after

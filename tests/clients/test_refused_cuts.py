@@ -8,11 +8,10 @@ import pytest
 
 from airflow_provider_kafka_spark.clients import broker_poll
 from airflow_provider_kafka_spark.clients.broker_poll import _cuts
-from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
-from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
+from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds, Reached
 
 
 @pytest.mark.parametrize(("hidden", "requests"), [((), 1), (("t0",), 7), (("t2", "t7"), 11)])

@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.operators.copy_task import Batch, NewTask, Stream, execute
+from tests.raw_batches import cut_after
 from tests.waiting import until
 
 pytestmark = pytest.mark.broker
@@ -337,3 +338,34 @@ def test_a_stream_begins_where_a_group_stands_and_goes_on_by_its_checkpoint(
 
     copied = [*(set(range(12)) - {0, 2, 4}), 8, 9, 10, 11]
     assert Counter(int(value) for value in task.values().elements()) == Counter(copied)
+
+
+def test_a_window_begins_where_its_log_was_cut(other_broker: KafkaBroker, connection: Callable[..., None]) -> None:
+    """The window before it ended at the end of the log. An unclean leader election has removed its last 40 records, and
+    160 of the next hour have taken their offsets and those that follow.
+    """
+    connection("kafka_default", extra={"bootstrap.servers": other_broker.bootstrap_servers})
+    connection("spark_default", conn_type="spark", host="local[2]")
+    source = other_broker.create_topic("windows", config=KEPT)
+
+    def write(count: int, at: int) -> None:
+        for _ in range(0, count, 10):
+            other_broker.produce(source, [Record(value=b"v", timestamp=at)] * 10)
+
+    def window(start: int, **parameters: Any) -> tuple[int, int, str]:
+        """From where to where the plan goes, and what it warns of."""
+        result = planned(source, starting_timestamp=start, ending_timestamp=start + HOUR, **parameters)
+        (only,) = result["ranges"]
+        return only["from_offset"], only["until_offset"], str(result["warnings"])
+
+    write(100, NOON)
+    assert window(NOON)[:2] == (0, 100)
+    cut_after(other_broker, {source: 6})
+    write(160, NOON + HOUR)
+
+    start, end, warnings = window(NOON + HOUR)
+    assert (start, end) == (60, 220)
+    assert f"{source}[0] at 60 instead of 100" in warnings
+    with pytest.raises(AirflowFailException, match=r"^DataLossError: .* 60 to 100: the log was cut at 60"):
+        window(NOON)
+    assert window(NOON, fail_on_data_loss=False)[:2] == (0, 60)

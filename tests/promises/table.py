@@ -396,6 +396,12 @@ before the end of a plan, and the task is retried
 before the end of a plan, while its job runs
   tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
   tests/core/copies/test_plan.py::test_a_log_that_was_cut_below_the_plan_is_data_loss
+before the end of a window, as it was decided and kept
+  tests/operators/test_windows.py::test_a_window_begins_where_its_log_was_cut
+  tests/core/topics/test_window_cuts.py::test_a_log_that_was_cut_and_filled_again
+before the start of a window, as it was decided and kept
+  tests/operators/test_windows.py::test_a_window_begins_where_its_log_was_cut
+  tests/state/test_window_cuts.py::test_a_log_that_was_cut_is_asked_about_and_remembered
 What was copied from the part that was cut stays in the target
   tests/operators/test_lost_records.py::test_other_records_at_the_same_offsets
 A target whose log is cut has lost what it had acknowledged
@@ -716,6 +722,7 @@ PROMISES = (*_read(OF_GUARANTEES, GUARANTEES), *_read(OF_SECURITY, SECURITY))
 NO_PROMISE: Mapping[str, Mapping[str, str]] = {
     GUARANTEES: {
         "Ranges and plans of other tasks, other sensors": "It says what is not compared.",
+        "A window's end that needed not be kept": "It says what is not compared.",
         "What is cut after the driver's last look is found by an audit only": "It says what is not noticed.",
         "It writes everything again, with a warning, where nothing tells what was delivered": "It introduces a table.",
         "A backfill that reprocesses its runs clears them too": "It introduces a table.",

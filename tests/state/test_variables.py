@@ -41,7 +41,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch, stored: dict[str, str], gets: bool, l
 def cut() -> object:
     topic = TopicState("orders", "a", {0: PartitionState(0, 100, 100)}, {"cleanup.policy": "compact"})
     cluster = ClusterState("c", "kafka_default", 0, {"orders": topic}, {(P, 1000): 10})
-    return WindowCuts(CONTEXT, "copy", "orders").decide(cluster, [P], [1000]).cuts[P, 1000]
+    return WindowCuts(CONTEXT, "copy", "orders", lambda _: {}).decide(cluster, [P], [1000]).cuts[P, 1000]
 
 
 READERS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
+from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 from airflow_provider_kafka_spark.state.window_cuts import WindowCuts
 from tests.airflow_fakes import Variables, use_variables
 
@@ -21,21 +22,37 @@ ONE, TWO, THREE = 1_000, 2_000, 3_000
 CONTEXT = {"ti": SimpleNamespace(dag_id="dag")}
 
 
-def cluster(first_at: Mapping[tuple[TopicPartition, int], int], log_start: int = 0) -> ClusterState:
+LogCuts = Callable[[Collection[Reached]], Mapping[Reached, int]]
+
+
+def no_cuts(_: Collection[Reached]) -> dict[Reached, int]:
+    return {}
+
+
+def cluster(first_at: Mapping[tuple[TopicPartition, int], int], log_start: int = 0, epoch: int = 5) -> ClusterState:
     """A compacted topic: no answer is settled."""
-    partitions = {i: PartitionState(log_start, 100, 100) for i in (0, 1)}
+    partitions = {i: PartitionState(log_start, 100, 100, epoch) for i in (0, 1)}
     topic = TopicState("orders", "a", partitions, {"cleanup.policy": "compact,delete"})
     return ClusterState("c", "kafka_default", 0, {"orders": topic}, first_at)
 
 
-def cuts(partitions: Sequence[TopicPartition], log_start: int = 0, **moments: int) -> dict[int, int]:
+def cuts(
+    partitions: Sequence[TopicPartition],
+    log_start: int = 0,
+    *,
+    epoch: int = 5,
+    log_cuts: LogCuts = no_cuts,
+    **moments: int,
+) -> dict[int, int]:
     """What a planner decides for the first partition, by moment.
 
+    :param epoch: of the leaders.
+    :param log_cuts: what the brokers say.
     :param moments: what it has found in each partition, such as ``at_1000=10``.
     """
     found = {int(at[3:]): offset for at, offset in moments.items()}
-    state = cluster({(p, at): offset for at, offset in found.items() for p in partitions}, log_start)
-    decided = WindowCuts(CONTEXT, "copy", "orders").decide(state, partitions, sorted(found))
+    state = cluster({(p, at): offset for at, offset in found.items() for p in partitions}, log_start, epoch)
+    decided = WindowCuts(CONTEXT, "copy", "orders", log_cuts).decide(state, partitions, sorted(found))
     return {at: decided.cuts[P, at] for at in found}
 
 
@@ -120,5 +137,21 @@ def test_cuts_of_another_topic_of_this_name_stay(variables: Variables, monkeypat
     cuts([P], at_1000=10, at_2000=20)
     other: Any = cluster({(P, THREE): 100}, 100)
     object.__setattr__(other.topics["orders"], "topic_id", "b")
-    WindowCuts(CONTEXT, "copy", "orders").decide(other, [P], [THREE])
+    WindowCuts(CONTEXT, "copy", "orders", no_cuts).decide(other, [P], [THREE])
+    assert len(variables.values) == 3
+
+
+def test_a_log_that_was_cut_is_asked_about_and_remembered(variables: Variables) -> None:
+    """The brokers may take their time: what was kept meanwhile counts. Once they forget the epoch, the cut stays."""
+    cuts([P], at_1000=80)
+    asked: list[Reached] = []
+
+    def slowly(reached: Collection[Reached]) -> dict[Reached, int]:
+        asked.extend(reached)
+        cuts([P], at_2000=85, at_3000=100, epoch=6)
+        return {Reached(P, 80, 5): 70}
+
+    assert cuts([P], at_1000=75, at_2000=95, epoch=6, log_cuts=slowly) == {ONE: 70, TWO: 85}
+    assert asked == [Reached(P, 80, 5)]
+    assert cuts([P], at_1000=75, at_2000=95, epoch=7) == {ONE: 70, TWO: 85}
     assert len(variables.values) == 3

@@ -8,11 +8,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_kafka_spark.core.conditions.since import Position, Reached
+from airflow_provider_kafka_spark.core.conditions.since import Position
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_provider_kafka_spark.core.checks import check_group_id, read_json
 from airflow_provider_kafka_spark.core.errors import BoundError, KafkaSparkError
@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url
 from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
+from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 
 _GROUP_PREFIX = "group:"
 _CHECKPOINT = "checkpoint_location"
@@ -31,14 +32,6 @@ _EXAMPLE = (
     "{'offsets': {'orders': {'0': 23}}}, the result of another task, {'checkpoint_location': "
     "'/data/checkpoints/orders'}, {'group_id': 'copy-of-orders'} or {'timestamp': '2026-11-20T10:00:00Z'}"
 )
-
-
-class Reached(NamedTuple):
-    """How far a log had reached, and its leader's epoch then."""
-
-    partition: TopicPartition
-    offset: int
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
-from airflow_provider_kafka_spark.core.conditions.since import Position, Reached, Since, SinceOffsets
+from airflow_provider_kafka_spark.core.conditions.since import Position, Since, SinceOffsets
 from airflow_provider_kafka_spark.core.errors import BoundError
 from airflow_provider_kafka_spark.core.ledger.entry import entries_in
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import CLUSTER_ID, TOPIC_ID, KnownTopics, offsets_in
+from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 
 STATE_VERSION, EVENT_VERSION = 2, 1

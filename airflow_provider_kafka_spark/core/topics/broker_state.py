@@ -68,6 +68,7 @@ class ClusterState:
     :param ahead: of a partition, offset and time in ms of a record whose time is too far in the future to be credible.
     :param cuts: where windows are cut, if that was decided; see
         :mod:`~airflow_provider_kafka_spark.core.topics.window_cuts`.
+    :param lowered: of ``cuts``, what had been decided before the log itself was cut below it.
     :param cut_at: where logs were cut of which it was known that they had reached further; see
         :mod:`~airflow_provider_kafka_spark.core.topics.log_ends`.
     :param now_ms: when this was fetched, in ms since 1970.
@@ -81,6 +82,7 @@ class ClusterState:
     unsettled: frozenset[tuple[TopicPartition, int]] = frozenset()
     ahead: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     cuts: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    lowered: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
     cut_at: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicState:

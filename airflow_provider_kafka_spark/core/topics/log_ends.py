@@ -10,9 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
-from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
+from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState
+
+
+class Reached(NamedTuple):
+    """How far a log had reached, and its leader's epoch then."""
+
+    partition: TopicPartition
+    offset: int
+    epoch: int
+
+    def may_be_cut(self, state: PartitionState | None) -> bool:
+        """Whether the partition has had another leader since: only then its log can have been cut.
+
+        :param state: of the partition now; None if it does not exist, or was not asked for.
+        """
+        return state is not None and state.leader_epoch not in (None, self.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +69,4 @@ class LogEnds:
     def _has_changed(self, p: TopicPartition, cluster: ClusterState) -> bool:
         topic = cluster.topics.get(p.topic)
         state = None if topic is None else topic.partitions.get(p.partition)
-        return state is not None and state.leader_epoch not in (None, self.epochs[p])
+        return Reached(p, self.offsets[p], self.epochs[p]).may_be_cut(state)

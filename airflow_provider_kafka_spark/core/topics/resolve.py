@@ -99,6 +99,7 @@ def resolve_window(
                 "the offsets of this partition."
             )
         missing += lost
+        missing += _lost_by_cut(partition, starting, ending, end, cluster)
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
     gone = {m.offset_range.topic_partition for m in missing}
     whole = [p for p in partitions if p not in gone]
@@ -107,6 +108,7 @@ def resolve_window(
         *open_transactions(to_latest, rules),
         *_unproven(whole, starting, cluster),
         *_open_ended(ranges, ending, cluster),
+        *_lowered(ranges, starting, cluster),
         *_ahead(partitions, cluster),
     )
     return ResolvedRanges(OffsetRanges(ranges), raise_on_data_loss(missing, rules), warnings)
@@ -140,6 +142,39 @@ def _open_ended(ranges: Iterable[OffsetRange], ending: Bound, cluster: ClusterSt
             "window is cut at the end of the log there: late records of this window that arrive from now on will be "
             "in the next one."
         )
+
+
+def _lost_by_cut(
+    partition: TopicPartition, starting: Bound, ending: Bound, end: int, cluster: ClusterState
+) -> list[MissingRange]:
+    """What a window had before its end, when that was decided, and the log has lost since.
+
+    :param end: where the log was cut, if it was.
+    """
+    decided = _decided(partition, ending, cluster)
+    first = max(end, _decided(partition, starting, cluster) or end)
+    if decided is None or decided <= first:
+        return []
+    lost = OffsetRange(partition.topic, partition.partition, first, decided)
+    return [MissingRange(lost, f"the log was cut at {end} by an unclean leader election, and other records follow")]
+
+
+def _lowered(ranges: Iterable[OffsetRange], starting: Bound, cluster: ClusterState) -> Iterator[str]:
+    """A warning of a start where a log was cut, since that is before the place that had been decided."""
+    begins = ((r, _decided(r.topic_partition, starting, cluster)) for r in ranges)
+    found = tuple(f"{r.topic_partition} at {r.from_offset} instead of {at}" for r, at in begins if at is not None)
+    if found:
+        yield (
+            "An unclean leader election has cut logs since the start of this window was decided: it begins with what "
+            f"follows the cut, in {_shortened(found, str)}. Earlier records that were copied from there stay in the "
+            "target; the source has lost them. Whether it has lost others is not known."
+        )
+
+
+def _decided(partition: TopicPartition, bound: Bound, cluster: ClusterState) -> int | None:
+    """Where a window was to be cut, if its log was cut before that place since."""
+    requested = bound.requested_for(partition)
+    return cluster.lowered.get((partition, requested.epoch_ms)) if isinstance(requested, AtTimestamp) else None
 
 
 def _ahead(partitions: Collection[TopicPartition], cluster: ClusterState) -> list[str]:

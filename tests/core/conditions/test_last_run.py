@@ -10,10 +10,11 @@ from airflow_provider_kafka_spark.core.conditions.broker_snapshot import Conditi
 from airflow_provider_kafka_spark.core.conditions.condition import parse_condition
 from airflow_provider_kafka_spark.core.conditions.last_run import MAX_RANGES, MAX_RUNS, LastRun, first_of
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
-from airflow_provider_kafka_spark.core.conditions.since import Reached, parse_since
+from airflow_provider_kafka_spark.core.conditions.since import parse_since
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, DataLossError, ProtocolError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
+from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 from tests.core.conditions.snapshots import NOW, snapshot, state
 
 ORDERS = Selection(["orders"], None, None)

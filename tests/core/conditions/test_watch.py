@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot
-from airflow_provider_kafka_spark.core.conditions.since import Reached
 from airflow_provider_kafka_spark.core.conditions.watch import Watch, WatchState, announced_ranges
 from airflow_provider_kafka_spark.core.errors import BoundError, ProtocolError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import PartitionState
+from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 from tests.core.conditions.snapshots import NOW, snapshot, state
 
 
