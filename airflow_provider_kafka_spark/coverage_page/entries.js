@@ -26,6 +26,8 @@ export const ACTIVE_STATES = [
 export const FAILED_STATES = ["failed", "upstream_failed", "removed"];
 /** Of one list of an entry; no copy makes more, and Airflow would take them. */
 export const MAX_RANGES = 100_000;
+/** Characters of a part of a value, and how many it has at most. */
+const [PART, MAX_PARTS] = [30_000, 1_000];
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
 
 class Malformed extends Error {}
@@ -128,6 +130,29 @@ function read(value) {
     seconds: typeof value.seconds === "number" ? value.seconds : null,
     tryNumber: integer(value.try_number),
   };
+}
+
+/** The rows of a task's state, where a value that is stored in parts is whole; null if one of them is absent. */
+export function wholeRows(rows) {
+  const values = new Map(rows.map(({ key, value }) => [key, value]));
+  const whole = ({ key, value }) => {
+    if (!isObject(value) || Object.keys(value).join() !== "parts") return value;
+    if (!Array.isArray(value.parts) || value.parts.length > MAX_PARTS) return null;
+    const parts = value.parts.map((digest) => values.get(partKey(String(key), String(digest))));
+    if (!parts.every((part) => isText(part) && part.length <= PART)) return null;
+    try {
+      return JSON.parse(parts.join(""));
+    } catch {
+      return null;
+    }
+  };
+  return rows.map((row) => ({ ...row, value: whole(row) }));
+}
+
+/** As core/wire/state_parts.py has it: ledger.0123/copy of ledger/copy. */
+function partKey(key, digest) {
+  const [name] = key.split("/");
+  return `${name}.${digest.slice(0, 16)}${key.slice(name.length)}`;
 }
 
 /** The entry; or, if it is none of this version, an object with the number of its ranges, if they are too many. */

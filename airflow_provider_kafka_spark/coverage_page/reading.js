@@ -2,7 +2,7 @@
 // the same DAGs have not begun.
 
 import { inParallel, readAll, readRights, refusal, request, segmentPath } from "./api.js";
-import { ACTIVE_STATES, ASSET_NAME, Entries, FAILED_STATES, MAX_RANGES, OPERATORS, isOfTask } from "./entries.js";
+import { ACTIVE_STATES, ASSET_NAME, Entries, FAILED_STATES, MAX_RANGES, OPERATORS, isOfTask, wholeRows } from "./entries.js";
 import { compactSize, isCompact } from "./compact.js";
 import { formatCount, formatTime } from "./words.js";
 
@@ -168,7 +168,7 @@ async function readStores(tasks, notes, { progress, signal }) {
     let rows = [];
     try {
       const store = await request(`dags/${path}`, { query: { map_index: task.map_index, limit: 100 }, signal });
-      rows = store.task_state_store;
+      rows = wholeRows(store.task_state_store);
     } catch (error) {
       // It was deleted meanwhile, or its run's id is a part of no address: "." leads elsewhere.
       if (error.status === 404) {

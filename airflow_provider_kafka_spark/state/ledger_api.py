@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.ledger.entry import (
 )
 from airflow_provider_kafka_spark.core.ledger.waiting import WaitingTask
 from airflow_provider_kafka_spark.core.shown_text import one_line, shown
+from airflow_provider_kafka_spark.core.wire.state_parts import published
 
 #: Of the copying operators, by which their task instances are found.
 OPERATORS = frozenset({"KafkaToKafkaBatchOperator", "ReplayOffsetRangesOperator", "KafkaToKafkaAvailableNowOperator"})
@@ -84,10 +85,13 @@ class Recorded:
         :param task: as the API gives it.
         """
         is_active, has_entry = _is_active(task), False
-        for row in rows:
-            if str(row.get("key")).partition("/")[0] == STATE_KEY:
+        by_key = {str(row.get("key")): row for row in rows}
+        values = {key: row.get("value") for key, row in by_key.items()}
+        for key, row in by_key.items():
+            if key.partition("/")[0] == STATE_KEY:
                 has_entry = True
-                found = Delivery.parse(row.get("value"), by, _time(row.get("updated_at")), is_active=is_active)
+                entry = published(values, key)
+                found = Delivery.parse(entry, by, _time(row.get("updated_at")), is_active=is_active)
                 if found is not None:
                     self.deliveries.append(found)
                     continue

@@ -8,7 +8,6 @@ none, or that of another task instance, counts as lost: the run then goes on fro
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import logging
 import zlib
@@ -21,6 +20,14 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from airflow_provider_kafka_spark.core.errors import ProtocolError
 from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode, encode
+from airflow_provider_kafka_spark.core.wire.state_parts import (
+    PART,
+    PART_OF_JSON,
+    in_parts,
+    is_head,
+    part_keys,
+    text_of,
+)
 from airflow_provider_kafka_spark.state.deployment import state_key
 from airflow_provider_kafka_spark.state.seal import is_sealed, seal
 from airflow_provider_kafka_spark.toolchain.settings import STATE_KEY
@@ -34,8 +41,6 @@ RUN_KEY, STREAM_KEY = "kafka_spark_run", "kafka_spark_stream"
 #: Characters of JSON from which on a value is stored packed: Airflow warns of more than 64 KiB.
 _LARGE = 16_384
 _PACKED, _XZ = "packed", b"\xfd7zXZ"
-#: Characters of what is packed from which on it is stored in parts, each under a key of its own.
-_PART, _PARTS = 60_000, "parts"
 #: Bytes of what is unpacked.
 _MOST = 256 * 1024 * 1024
 
@@ -116,18 +121,29 @@ class TaskState:
 
     def set(self, key: str, value: Any) -> None:
         """Remember plain JSON, as long as Airflow has the DAG run, which may be cleared at any time."""
-        name = self._own(key)
-        earlier, stored = self._parts.get(name, []), self._in_parts(name, _packed(value))
-        mac = seal([*self._instance, name, stored], self._key)
-        # Until now the earlier value is whole.
-        self._store.set(name, {"value": stored, "mac": mac}, retention=NEVER_EXPIRE)
-        for part in earlier:
-            if part not in self._parts[name]:
-                self._store.delete(part)
+        name, stored, parts = self._own(key), _packed(value), dict[str, str]()
+        if _is_packed(stored) and len(stored[_PACKED]) > PART:
+            stored, parts = in_parts(name, stored[_PACKED], PART)
+        self._replace(name, {"value": stored, "mac": seal([*self._instance, name, stored], self._key)}, parts)
 
     def publish(self, key: str, value: Any) -> None:
         """Store what others read, and no task takes for its own memory."""
-        self._store.set(self._own(key), value, retention=NEVER_EXPIRE)
+        name, stored, parts = self._own(key), value, dict[str, str]()
+        text = json.dumps(value, separators=(",", ":"))
+        if len(text) > PART_OF_JSON:
+            stored, parts = in_parts(name, text, PART_OF_JSON)
+        self._replace(name, stored, parts)
+
+    def _replace(self, name: str, value: Any, parts: Mapping[str, str]) -> None:
+        """Until the value is stored the earlier one is whole. If this try dies meanwhile, parts of one of them stay."""
+        earlier = self._parts[name] if name in self._parts else _stored_parts(name, self._store.get(name))
+        for part_name, part in parts.items():
+            self._store.set(part_name, part, retention=NEVER_EXPIRE)
+        self._store.set(name, value, retention=NEVER_EXPIRE)
+        self._parts[name] = list(parts)
+        for part_name in earlier:
+            if part_name not in parts:
+                self._store.delete(part_name)
 
     def load(self, key: str, kind: type[T]) -> T | None:
         """What :meth:`save` stored, or None.
@@ -141,30 +157,16 @@ class TaskState:
         """Remember a dataclass."""
         self.set(key, encode(value, STATE_VERSION))
 
-    def _in_parts(self, name: str, value: Any) -> Any:
-        """What is stored by this name: the value, or the digests of its parts, which are stored here."""
-        self._parts[name] = []
-        text = value[_PACKED] if _is_packed(value) else ""
-        if len(text) <= _PART:
-            return value
-        parts = [text[i : i + _PART] for i in range(0, len(text), _PART)]
-        digests = [hashlib.sha256(part.encode()).hexdigest() for part in parts]
-        self._parts[name] = [_part_name(name, digest) for digest in digests]
-        for part_name, part in zip(self._parts[name], parts, strict=True):
-            self._store.set(part_name, part, retention=NEVER_EXPIRE)
-        return {_PARTS: digests}
-
     def _joined(self, name: str, value: Any) -> Any:
-        """What :meth:`_in_parts` was given; None if a part is not as it was.
+        """The value, of its parts if it has some; None if one of them is not as it was.
 
         :param value: what is stored by this name, which this deployment has sealed.
         """
-        if not isinstance(value, dict) or value.keys() != {_PARTS}:
+        self._parts[name] = part_keys(name, value)
+        if not is_head(value):
             return value
-        self._parts[name] = [_part_name(name, digest) for digest in value[_PARTS]]
-        parts = [str(self._store.get(part_name)) for part_name in self._parts[name]]
-        digests = [hashlib.sha256(part.encode(errors="replace")).hexdigest() for part in parts]
-        return {_PACKED: "".join(parts)} if digests == value[_PARTS] else None
+        text = text_of(value, [self._store.get(part_name) for part_name in self._parts[name]])
+        return None if text is None else {_PACKED: text}
 
     def _own(self, key: str) -> str:
         return f"{key}/{self.called_id}" if self.called_id else key
@@ -211,8 +213,9 @@ def _is_packed(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {_PACKED}
 
 
-def _part_name(name: str, digest: str) -> str:
-    return f"{name}.{digest[:16]}"
+def _stored_parts(name: str, stored: object) -> list[str]:
+    """The keys of the parts of what is stored by a name, sealed or published."""
+    return part_keys(name, stored.get("value", stored) if isinstance(stored, dict) else None)
 
 
 def decoded(key: str, kind: type[T], stored: object) -> T:

@@ -41,7 +41,8 @@ const found = new m.Entries();
 for (const event of a.events) found.addEvent(event);
 const waiting = [];
 for (const { store, ...task } of a.tasks) {
-  const rows = Object.entries(store).map(([key, value]) => ({ key, value, updated_at: task.updated_at }));
+  const stored = Object.entries(store).map(([key, value]) => ({ key, value, updated_at: task.updated_at }));
+  const rows = m.wholeRows(stored);
   const isActive = m.ACTIVE_STATES.includes(task.state ?? "no_status");
   const where = { dagId: task.dag_id, dagRunId: task.dag_run_id, taskId: task.task_id };
   if (!found.addTask(task, rows) && isActive) waiting.push(where);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -11,6 +12,7 @@ from airflow_provider_kafka_spark.core.ledger.entry import TaskRun
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.core.offsets.compact_rows import compacted
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
+from airflow_provider_kafka_spark.core.wire.state_parts import in_parts
 from airflow_provider_kafka_spark.state.ledger_api import Recorded
 from tests.core.ledger.test_coverage_cases import CASES, as_text, logs_of
 from tests.coverage_page.page_modules import page_modules
@@ -73,11 +75,24 @@ def _case(drawn: random.Random) -> dict[str, Any]:
             "dag_id": drawn.choice(["hourly", "daily"]),
             "store": {}
             if drawn.random() < 0.4
-            else {"ledger": _entry(drawn, drawn.choice(["running", "partial", "complete"]))},
+            else _stored(drawn, _entry(drawn, drawn.choice(["running", "partial", "complete"]))),
         }
         for _ in range(drawn.randint(0, 4))
     ]
     return {"events": events, "tasks": tasks}
+
+
+def _stored(drawn: random.Random, entry: dict[str, Any]) -> dict[str, Any]:
+    """In parts or not; one of them may be absent, or what names them malformed."""
+    key = drawn.choice(["ledger", "ledger/called"])
+    if drawn.random() < 0.6:
+        return {key: entry}
+    head, parts = in_parts(key, json.dumps(entry), drawn.randint(40, 400))
+    if drawn.random() < 0.2:
+        del parts[drawn.choice(list(parts))]
+    if drawn.random() < 0.2:
+        head["parts"].append(drawn.choice([7, "", head["parts"][0]]))  # type: ignore[arg-type]
+    return {key: head, **parts}
 
 
 def _entry(drawn: random.Random, state: str) -> dict[str, Any]:

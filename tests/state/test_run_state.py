@@ -18,12 +18,14 @@ from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE, EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.copies.plan import PLAN_VERSION, ReplayPlan
 from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
+from airflow_provider_kafka_spark.core.ledger.entry import Delivery
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport, Transform
+from airflow_provider_kafka_spark.core.wire.state_parts import published
 from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, TryNumbers
 from airflow_provider_kafka_spark.state.stream_state import DeferredStream, StreamRunStore
@@ -439,17 +441,22 @@ def test_ten_thousand_ranges_are_stored_in_less_than_airflow_warns_of(store: Tas
     for _ in range(10_000):
         start, at = at + drawn.randrange(1, 900), at + 900 + drawn.randrange(1, 900)
         ranges.append(OffsetRange("orders", 0, start, at))
-    plan, texts = replace(PLAN, ranges=OffsetRanges(ranges)), OffsetRanges(ranges).format()
+    plan = replace(PLAN, ranges=OffsetRanges(ranges))
     counts = [{**r.to_dict(), "records_read": r.size, "records_written": r.size, "topic_id": "id-1"} for r in ranges]
     opened, state = load(store)
     state, _ = opened.for_plan(state, plan, TRANSFORM, {})
     opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
     ParameterStore(task_context(store), "task").save({"records": {"offset_ranges": plan.ranges.to_json()}})
-    TaskState(task_context(store), "task").publish("ledger", short_entry(ledger_entry("1" * 16, *texts)))
+    # One range for each partition: at random offsets its entry has 200 KB.
+    logs = [f"orders:{p}:{r.from_offset}:{r.until_offset}" for p, r in enumerate(ranges)]
+    entry = ledger_entry("1" * 16, *logs, log={"at": "2026-11-27T09:00:00+00:00", "source": logs, "target": logs})
+    TaskState(task_context(store), "task").publish("ledger", short_entry(entry))
     sizes = {key: len(json.dumps(value)) for key, value in store.values.items()}
     _, retry = load(store)
 
-    assert (retry.plan, len(sizes)) == (plan, 3)
+    assert retry.plan == plan
+    assert Delivery.parse(published(store.values, "ledger")) == Delivery.parse(entry)
+    assert sum(size for key, size in sizes.items() if key.startswith("ledger")) > 65_535
     assert max(sizes.values()) < 65_535, sizes
     finished(store, {**RESULT, "ranges": counts}, ti=Try())
     assert max(len(json.dumps(value)) for value in store.values.values()) < 65_535

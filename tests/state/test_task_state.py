@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from airflow.configuration import conf
 
+from airflow_provider_kafka_spark.core.wire.state_parts import published
 from airflow_provider_kafka_spark.state import deployment
 from airflow_provider_kafka_spark.state.run_state import RunStateStore
 from airflow_provider_kafka_spark.state.stream_state import StreamRunStore
@@ -101,9 +102,10 @@ def test_a_retry_whose_state_was_changed_asks_the_target(store: TaskStateStore) 
 
 def test_a_large_state_is_stored_in_parts_that_airflow_takes(store: TaskStateStore) -> None:
     """One of ten thousand partitions is larger than what Airflow stores without a warning, also where it is packed."""
-    own, most = state(store), conf.getint("state_store", "max_value_storage_bytes")
+    most = conf.getint("state_store", "max_value_storage_bytes")
     for seed in ("first", "second"):
-        own.set(KEY, [hashlib.sha256(f"{seed}{i}".encode()).hexdigest() for i in range(5_000)])
+        # Also where another try, or a clear, replaces it, which has not read it.
+        state(store).set(KEY, [hashlib.sha256(f"{seed}{i}".encode()).hexdigest() for i in range(5_000)])
     # Those of the first value are gone.
     assert len(store.values) == 5
     assert max(len(json.dumps(value)) for value in store.values.values()) <= most
@@ -122,6 +124,24 @@ def test_what_is_published_has_no_mac(store: TaskStateStore) -> None:
     state(store).publish("ledger", VALUE)
 
     assert store.values["ledger"] == BACK
+
+
+@pytest.mark.parametrize("called", ["", "/copy_2"], ids=["task", "called"])
+def test_what_is_published_is_in_parts_if_it_is_large(called: str) -> None:
+    """Each is stored as JSON of JSON, which doubles what has only quotes. A reader who finds one absent has nothing."""
+    store, most = TaskStateStore(), conf.getint("state_store", "max_value_storage_bytes")
+    ti, task_id = TaskInstance(), called[1:] or "task"
+    for value in (['"' * 100_000], ["other" * 20_000]):
+        TaskState(task_context(store, ti=ti), task_id).publish("ledger", value)
+        assert max(len(json.dumps(stored)) for stored in store.values.values()) <= most
+        assert published(store.values, f"ledger{called}") == value
+    # The first and the second part are the same text.
+    assert len(store.values) == 4
+    assert [key for key in store.values if key.partition("/")[0] == "ledger"] == [f"ledger{called}"]
+    store.values.pop(next(key for key in store.values if key.startswith("ledger.")))
+    assert published(store.values, f"ledger{called}") is None
+    TaskState(task_context(store, ti=ti), task_id).publish("ledger", VALUE)
+    assert store.values == {f"ledger{called}": BACK}
 
 
 def test_a_deployment_without_a_key_makes_one_that_stays(
