@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 _STATE_KEY = "kafka-spark-watch"
 _ALARM_KEY = "kafka-spark-alarm"
+#: What a running trigger serializes to has this too.
+_ROW = "row"
 
 
 class KafkaNewRecordsTrigger(BaseEventTrigger):
@@ -108,6 +110,8 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         check_connection_id(source_conn_id, "source_conn_id")
         self._conn_id = source_conn_id
         self._name = name
+        #: Of Airflow's table, where a triggerer runs it.
+        self._row: int | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -118,20 +122,25 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
                 "source_conn_id": self._conn_id,
                 "kafka_timeout": self._kafka_timeout,
                 "name": self._name,
+                **({} if self._row is None else {_ROW: self._row}),
             },
         )
 
     def shared_stream_key(self) -> Hashable:
-        """A separate stream for each watcher: only a shared stream gets acknowledgements of events."""
-        key = _key(self.serialize()[1])
+        """A separate stream for each row of Airflow's table of triggers: only a shared stream gets acknowledgements of
+        events. Two assets in two DAG files may be watched with the same parameters, and each has a state of its own.
+        """
         if self.asset_state_store is not None:
-            # A class method creates the stream, and this is the last call on the instance before it.
-            _STORES[key] = self.asset_state_store
-        return key
+            # A class method creates the stream, of what this instance serializes to from now on.
+            self._row = self.trigger_id
+            _STORES[self._row] = self.asset_state_store
+        return _STATE_KEY, self._row, json.dumps(self.serialize()[1], sort_keys=True)
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        store = _STORES.pop(_key(kwargs), None)
+        """:param kwargs: as an instance that a triggerer runs serializes to them."""
+        kwargs = dict(kwargs)
+        store = _STORES.pop(kwargs.pop(_ROW, None), None)
         if store is None:
             raise InvalidInputError(
                 f"A {cls.__name__} must belong to an AssetWatcher, whose asset keeps how far it is; this one has no "
@@ -179,11 +188,27 @@ class _WatchStateStore:
         self._key = f"{_STATE_KEY}-{name}" if name else _STATE_KEY
 
     async def read(self) -> WatchState | None:
-        value = await asyncio.to_thread(self._store.get, self._key)
+        """:raises InvalidInputError: if several assets have the trigger: which of them has the state?"""
+        try:
+            value = await asyncio.to_thread(self._store.get, self._key)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"A watcher must be of one asset; got: {error}. Give the trigger of each asset a name of its own "
+                "(name=...)."
+            ) from error
         return None if value is None else WatchState.from_json(value)
 
-    async def write(self, state: WatchState) -> None:
+    async def write(self, state: WatchState) -> WatchState:
+        """Store a state, unless another triggerer has gone on meanwhile, as while this one stood still.
+
+        :return: what is stored.
+        """
+        stored = await self.read()
+        if stored is not None and stored.number > state.number:
+            log.warning("Another triggerer has announced up to event %s; going on from there.", stored.number)
+            return stored
         await asyncio.to_thread(self._store.set, self._key, state.to_json())
+        return state
 
     async def write_alarm(self, alarm: str) -> None:
         """Show with the asset why its watcher fails, or that it works again: an empty text."""
@@ -207,7 +232,12 @@ class _EventProducer(SharedStreamProducer):
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
         trigger, outage, logged, is_first_round = self._trigger, Outage(), "", True
-        self._state = await self._store.read()
+        try:
+            self._state = await self._store.read()
+        except KafkaSparkError as error:
+            # There is no place for an alarm.
+            self._health.failed(error)
+            raise
         async with shared_poller(trigger.conn_id, trigger.kafka_timeout) as poller:
             while True:
                 state = self._state
@@ -251,8 +281,7 @@ class _EventProducer(SharedStreamProducer):
         self._warn_unauthorized(snapshot, query.topics or ())
         state, notes = await asyncio.to_thread(self._watch.evaluate, self._state, snapshot, now_ms)
         if state != self._state:
-            await self._store.write(state)
-            self._state = state
+            self._state = await self._store.write(state)
         for note in notes:
             self._trigger.log.warning("%s", note)
 
@@ -267,14 +296,10 @@ class _EventProducer(SharedStreamProducer):
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         for item in batch:
             if item.outcome.is_clean:
-                self._state = item.broker_payload.acknowledged()
-                await self._store.write(self._state)
+                self._state = await self._store.write(item.broker_payload.acknowledged())
         # Otherwise it is still pending, and is sent again.
         self._acknowledged.set()
 
 
-def _key(kwargs: dict[str, Any]) -> tuple[str, str]:
-    return _STATE_KEY, json.dumps(kwargs, sort_keys=True)
-
-
-_STORES: dict[tuple[str, str], AssetStateStoreAccessors] = {}
+#: By row of Airflow's table of triggers.
+_STORES: dict[int | None, AssetStateStoreAccessors] = {}

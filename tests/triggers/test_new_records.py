@@ -13,10 +13,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset, AssetWatcher
+from airflow.sdk.execution_time.context import AssetStateStoreAccessors
 
+from airflow_provider_kafka_spark.core.conditions.watch import WatchState
 from airflow_provider_kafka_spark.core.errors import BoundError, InvalidInputError, OptionError
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
+from airflow_provider_kafka_spark.triggers import new_records
 from airflow_provider_kafka_spark.triggers.new_records import KafkaNewRecordsTrigger
 from tests.airflow_fakes import AssetStateStore
 from tests.triggers.conftest import in_thread, run, until
@@ -190,10 +194,44 @@ def test_outside_of_a_watcher_it_says_what_to_use() -> None:
     run(main)
 
 
-def test_two_watchers_of_one_asset_have_two_notebooks() -> None:
+def test_two_watchers_have_two_streams_and_two_notebooks() -> None:
+    """By their names, for one asset; by Airflow's row, for two assets that are watched with the same parameters."""
     one, other = (KafkaNewRecordsTrigger(["orders"], name=name) for name in ("one", "other"))
-
     assert one.shared_stream_key() != other.shared_stream_key()
-    assert (
-        KafkaNewRecordsTrigger(["orders"]).shared_stream_key() == KafkaNewRecordsTrigger(["orders"]).shared_stream_key()
-    )
+
+    stores, rows = [AssetStateStore(), AssetStateStore()], [KafkaNewRecordsTrigger(["orders"]) for _ in range(2)]
+    for number, (trigger, store) in enumerate(zip(rows, stores, strict=True)):
+        trigger.trigger_id, trigger.asset_state_store = number, store  # type: ignore[assignment]
+    assert rows[0].shared_stream_key() != rows[1].shared_stream_key()
+    for trigger, store in zip(rows, stores, strict=True):
+        producer: Any = KafkaNewRecordsTrigger.create_shared_stream_producer(trigger.serialize()[1])
+        assert producer._store._store is store  # noqa: SLF001 - which asset's state it is
+
+
+def test_a_trigger_of_two_assets_is_refused_by_name() -> None:
+    """Airflow makes one row of it, and which asset's store has the state is not known."""
+
+    async def main() -> None:
+        trigger = KafkaNewRecordsTrigger(["orders"])
+        trigger.trigger_id, trigger.asset_state_store = 1, AssetStateStoreAccessors([Asset("a"), Asset("b")])
+        trigger.shared_stream_key()
+        producer: Any = KafkaNewRecordsTrigger.create_shared_stream_producer(trigger.serialize()[1])
+        with pytest.raises(InvalidInputError, match="a name of its own"):
+            await anext(producer.open_stream())
+
+    run(main)
+
+
+def test_a_triggerer_that_stood_still_does_not_go_back() -> None:
+    """Another one has announced more meanwhile, in the same asset's store."""
+    states = {n: WatchState(n, {TopicPartition("orders", 0): n}, {"orders": "id"}, {}) for n in (7, 8, 12)}
+    store: Any = AssetStateStore()
+    notebook = new_records._WatchStateStore(store, "")  # noqa: SLF001 - what writes the state
+
+    async def main() -> None:
+        assert await notebook.write(states[7]) == states[7]
+        assert await notebook.write(states[12]) == states[12]
+        assert await notebook.write(states[8]) == states[12]
+        assert await notebook.read() == states[12]
+
+    run(main)
