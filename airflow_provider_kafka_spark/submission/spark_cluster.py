@@ -12,7 +12,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, OptionError, ReportLocationError
 from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url, without_user
-from airflow_provider_kafka_spark.core.spark.driver_pod import UPLOAD_PATH, ApiAccess
+from airflow_provider_kafka_spark.core.spark.driver_pod import NAMESPACE, UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.wire.job_events import is_web_address
 from airflow_provider_kafka_spark.submission.conf_checks import (
     FOLLOWS,
@@ -149,8 +149,11 @@ class SparkCluster:
         if not self.deployment.in_pod:
             return None
         conf = {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
-        namespace = self._connection.extra.get("namespace")
-        return KubernetesApi(ApiAccess.of(self.master, namespace, {**self._file_properties, **conf}))
+        # The hook of Airflow's Spark provider gives spark-submit the connection's as an option, which Spark prefers to
+        # what a file of properties has.
+        of_connection = self._connection.extra.get("namespace")
+        properties = {**self._file_properties, **({NAMESPACE: str(of_connection)} if of_connection else {}), **conf}
+        return KubernetesApi(ApiAccess.of(self.master, properties))
 
     def _check_kubernetes(self) -> None:
         """

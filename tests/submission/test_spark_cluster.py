@@ -60,6 +60,28 @@ def test_a_kafka_connection_is_no_cluster(connection: Callable[..., None], kind:
         _cluster().check()
 
 
+@pytest.mark.parametrize(
+    ("of_connection", "conf", "namespace"),
+    [
+        ("of-connection", {"spark.kubernetes.namespace": "of-task"}, "of-task"),
+        ("of-connection", {}, "of-connection"),
+        (None, {}, "of-file"),
+    ],
+)
+def test_the_namespace_is_that_of_spark_submit(
+    connection: Callable[..., None], tmp_path: Path, of_connection: str | None, conf: dict[str, str], namespace: str
+) -> None:
+    """Where the worker looks for the driver's pod. Airflow's Spark provider gives the connection's as an option."""
+    (tmp_path / "properties").write_text("spark.kubernetes.namespace of-file\n")
+    extra = {"deploy-mode": "cluster", **({"namespace": of_connection} if of_connection else {})}
+    connection("spark_default", conn_type="spark", host="k8s://http://localhost", port=1, extra=extra)
+
+    api = _cluster(properties_file=str(tmp_path / "properties"), conf=conf).kubernetes
+
+    assert api is not None
+    assert api.access.namespace == namespace
+
+
 def test_on_one_machine_the_handler_comes_after_sparks_own_jars() -> None:
     """It has Netty in it: before Spark's own on the class path it would replace that of Spark."""
     options = _cluster().jars.options([_config(_MSK), _config(_MSK)])

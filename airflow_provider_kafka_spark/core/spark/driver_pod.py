@@ -78,10 +78,9 @@ class ApiAccess:
     key_file: str | None = None
 
     @classmethod
-    def of(cls, master: str, namespace: str | None, properties: Mapping[str, str]) -> ApiAccess:
+    def of(cls, master: str, properties: Mapping[str, str]) -> ApiAccess:
         """
         :param master: such as ``k8s://https://api.example.com:6443``.
-        :param namespace: of the Spark connection.
         :param properties: of the submission.
         """
         address = master.removeprefix("k8s://")
@@ -89,7 +88,7 @@ class ApiAccess:
         return cls(
             # As Spark does.
             address=address if "://" in address else f"https://{address}",
-            namespace=properties.get(NAMESPACE) or namespace or "default",
+            namespace=properties.get(NAMESPACE) or "default",
             context=properties.get(CONTEXT) or None,
             **found,
         )

@@ -73,11 +73,10 @@ def test_access_is_that_of_spark_submit() -> None:
         f"{_SUBMISSION}caCertFile": "/ca.pem",
     }
 
-    access = ApiAccess.of("k8s://api.example.com:6443", "of-the-connection", properties)
+    access = ApiAccess.of("k8s://api.example.com:6443", properties)
 
     assert access == ApiAccess("https://api.example.com:6443", "etl", "prod", token="hunter2", ca_file="/ca.pem")
-    assert ApiAccess.of("k8s://http://localhost:1", "of-the-connection", {}).namespace == "of-the-connection"
-    assert ApiAccess.of("k8s://http://localhost:1", None, {}) == ApiAccess("http://localhost:1", "default")
+    assert ApiAccess.of("k8s://http://localhost:1", {}) == ApiAccess("http://localhost:1", "default")
 
 
 def test_a_trigger_gets_no_token() -> None:
