@@ -326,7 +326,7 @@ def _collected(
 def _killed(submission: SparkSubmission, progress: JobProgress | None) -> JobKilledError:
     had_read = "" if progress is None else f"; it had read {progress}"
     return JobKilledError(
-        f"The task was killed, and its Spark job with it (application {submission.application_id or 'not yet known'}"
+        f"The task was killed, and its Spark job ordered to end (application {submission.application_id or 'not known'}"
         f"{had_read}). What it had written stays written; a retry writes only what is missing. With "
         "delivery='at_least_once' this needs provenance='headers'."
     )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_QUERY_SECONDS = 5.0
+#: Between two questions, and at most between a kill and its order to the cluster.
+_QUERY_SECONDS, _KILL_SECONDS = 5.0, 0.25
 #: Seconds for which YARN may not answer, as during a restart of its ResourceManager.
 _MAX_OUTAGE_SECONDS = 600.0
 _NOT_TO_BE_STORED = (
@@ -107,7 +108,7 @@ class Applications:
                             f"{tag!r}; it does not ({error}). A further try asks again."
                         ) from error
                     log.warning("%s does not answer: %s", manager, error)
-                time.sleep(_QUERY_SECONDS)
+                self._pause()
         raise JobKilledError("The task was killed while it looked for the application of an earlier try.")
 
     def wait_for(self, application_id: str) -> None:
@@ -164,9 +165,18 @@ class Applications:
                 if status != seen:
                     log.info("Application %s of %s is %s; waiting for its end.", application_id, whose, status)
                     seen = status
-            time.sleep(_QUERY_SECONDS)
+            self._pause()
         submission.kill_application(application_id)
-        raise JobKilledError(f"The task was killed, and with it application {application_id} of {whose}.")
+        raise JobKilledError(
+            f"The task was killed, and the end of application {application_id} of {whose} was ordered."
+        )
+
+    def _pause(self) -> None:
+        """Until the next question, or a kill: five seconds after its signal Airflow ends the worker."""
+        for _ in range(int(_QUERY_SECONDS / _KILL_SECONDS)):
+            if self._is_killed():
+                return
+            time.sleep(_KILL_SECONDS)
 
     def end(self, application_id: str) -> None:
         """Order the end of an application in cluster mode; a failure is only logged."""

@@ -148,6 +148,8 @@ def test_a_kill_ends_the_wait_and_the_application(
 
     assert yarn.asked == 1
     assert [path for path in yarn.killed if ID in path]
+    # Five seconds after its signal Airflow ends the worker.
+    assert clock.now < 1
 
 
 POD = "spark-0123456789abcdef"
