@@ -148,12 +148,11 @@ class SparkCluster:
         """The API server, if drivers run in pods."""
         if not self.deployment.in_pod:
             return None
-        conf = {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
         # The hook of Airflow's Spark provider gives spark-submit the connection's as an option, which Spark prefers to
         # what a file of properties has.
-        of_connection = self._connection.extra.get("namespace")
-        properties = {**self._file_properties, **({NAMESPACE: str(of_connection)} if of_connection else {}), **conf}
-        return KubernetesApi(ApiAccess.of(self.master, properties))
+        namespace = self._connection.extra.get("namespace")
+        of_connection = {NAMESPACE: str(namespace)} if namespace else {}
+        return KubernetesApi(ApiAccess.of(self.master, {**self._file_properties, **of_connection, **self._conf}))
 
     def _check_kubernetes(self) -> None:
         """
@@ -244,14 +243,17 @@ class SparkCluster:
     @property
     def sql_properties(self) -> dict[str, str]:
         """Spark's properties that say what an expression means, such as ``spark.sql.ansi.enabled``."""
-        conf = {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
-        given = {**self._file_properties, **conf}
+        given = {**self._file_properties, **self._conf}
         return {name: value for name, value in given.items() if name.startswith(_MEANING_OF_SQL)}
 
     @property
     def prefers_user_jars(self) -> bool:
         """Whether the driver takes a class from the author's jars rather than from its class path."""
         return (self._spark_property("spark.driver.userClassPathFirst") or "").strip().lower() == "true"
+
+    @property
+    def _conf(self) -> dict[str, str]:
+        return {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
 
     @cached_property
     def _file_properties(self) -> dict[str, str]:

@@ -110,8 +110,6 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         check_connection_id(source_conn_id, "source_conn_id")
         self._conn_id = source_conn_id
         self._name = name
-        #: Of Airflow's table, where a triggerer runs it.
-        self._row: int | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -122,7 +120,7 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
                 "source_conn_id": self._conn_id,
                 "kafka_timeout": self._kafka_timeout,
                 "name": self._name,
-                **({} if self._row is None else {_ROW: self._row}),
+                **({} if self.asset_state_store is None else {_ROW: self.trigger_id}),
             },
         )
 
@@ -131,10 +129,9 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         events. Two assets in two DAG files may be watched with the same parameters, and each has a state of its own.
         """
         if self.asset_state_store is not None:
-            # A class method creates the stream, of what this instance serializes to from now on.
-            self._row = self.trigger_id
-            _STORES[self._row] = self.asset_state_store
-        return _STATE_KEY, self._row, json.dumps(self.serialize()[1], sort_keys=True)
+            # A class method creates the stream, of what this instance serializes to.
+            _STORES[self.trigger_id] = self.asset_state_store
+        return _STATE_KEY, json.dumps(self.serialize()[1], sort_keys=True)
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
