@@ -118,8 +118,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     :param isolation_level: ``read_committed`` leaves aborted records out, and reads nothing beyond the last stable
         offset; ``read_uncommitted`` does neither. (templated)
     :param fail_on_data_loss: aged-out offsets and recreated topics are an error; otherwise the
-        result has them in ``missing_ranges``.
-        (templated)
+        result has them in ``missing_ranges``. (templated)
     :param source_options: further options of Spark's Kafka source. (templated)
     :param sink_options: further options of the Kafka producer, with the prefix ``kafka.``. (templated)
     :param plan_only: resolve, check, return the plan, submit nothing, emit no asset event. (templated)

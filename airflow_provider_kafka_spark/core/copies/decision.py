@@ -1,4 +1,4 @@
-"""What an approver of a plan needs first: what was asked for and by whom, how much it is, and what may be wrong.
+"""What an approver of a plan needs first: what is requested and by whom, how much it is, and what may be wrong.
 
 No I/O.
 """

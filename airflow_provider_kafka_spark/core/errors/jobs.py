@@ -208,7 +208,7 @@ class SourceStalledError(JobError):
 
 
 class JobKilledError(JobError):
-    """The task was killed, and its job with it. Airflow decides whether it is tried again.
+    """The task was killed, and its job ordered to end. Airflow decides whether it is tried again.
 
     Clear the task to go on. It writes only what is missing.
     """

@@ -374,8 +374,9 @@ final class BatchReader implements Iterator {
     private WriteFailure damaged(Exception error) {
         return WriteFailure.of(
             WriteFailure.SOURCE_DAMAGED, "A batch of " + piece.topic + "[" + piece.partition + "] at or after offset "
-                + position + " is damaged. This attempt has written nothing from there on. Look at the disk of the partition's leader, or move the "
-                + "leader to another replica; a retry goes on from what was committed.", error
+                + position + " is damaged. This attempt has written nothing from there on. Look at the disk of the "
+                + "partition's leader, or move the leader to another replica; a retry goes on from what was committed.",
+            error
         );
     }
 
