@@ -315,12 +315,13 @@ abstract class Sink {
         if (collected != null) {
             collected.sendAll();
         }
+        // The producer has a second more for its own error, which says why.
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.deliveryTimeoutMs + 1_000L);
         try {
-            producer.flush();
+            Flush.until(deadline, producer, context);
         } catch (KafkaException error) {
             throw failure("The records of piece " + piece.name + " were not sent.", error);
         }
-        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.deliveryTimeoutMs);
         while (!hasFailed && acknowledged.get() < sent && System.nanoTime() < deadline) {
             context.killTaskIfInterrupted();
             pause(5L);

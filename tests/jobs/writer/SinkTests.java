@@ -17,6 +17,8 @@ import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.spark.TaskContext$;
+import org.apache.spark.TaskContextImpl;
+import org.apache.spark.TaskKilledException;
 
 /** The sinks with Kafka's own mock of a producer; {@code test_sinks.py} runs each method. */
 @SuppressWarnings({"cast", "rawtypes", "unchecked"})
@@ -42,6 +44,7 @@ public final class SinkTests {
     private final Cluster cluster = new Cluster();
     private final TestProducer producer = new TestProducer(cluster);
     private final RangeCounts counts = new RangeCounts(0);
+    private final TaskContextImpl context = TaskContext$.MODULE$.empty();
     private final Sink sink;
 
     private SinkTests(boolean isTransactional) {
@@ -51,8 +54,8 @@ public final class SinkTests {
     private SinkTests(boolean isTransactional, String text) {
         Settings settings = Settings.parse(json(text));
         sink = isTransactional
-            ? (Sink) new TransactionalSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty())
-            : (Sink) new PlainSink(settings, piece, producer, cluster, TaskContext$.MODULE$.empty());
+            ? (Sink) new TransactionalSink(settings, piece, producer, cluster, context)
+            : (Sink) new PlainSink(settings, piece, producer, cluster, context);
     }
 
     /** After the last record of a piece nobody asks for that of the next one, for which it would be named in a stall. */
@@ -262,6 +265,31 @@ public final class SinkTests {
         check(test.producer.commitCount() == 0, "no commit");
     }
 
+    /** The thread that would end the flush may be gone. */
+    public static void aCommitGivesUpWhereTheFlushDoesNotEnd() {
+        SinkTests test = opened();
+        test.send(10);
+        test.producer.hangs = true;
+        test.failsToCommit(WriteFailure.BROKER_UNAVAILABLE, false);
+        check(test.producer.commitCount() == 0, "no commit");
+    }
+
+    /** A task that is killed does not wait for its flush. */
+    public static void aKilledTaskDoesNotWaitForTheFlush() {
+        String patient = SETTINGS.replace("'delivery_timeout_ms': 200", "'delivery_timeout_ms': 600000");
+        SinkTests test = new SinkTests(true, patient);
+        test.sink.open();
+        test.send(10);
+        test.producer.hangs = true;
+        test.context.markInterrupted("killed");
+        try {
+            test.sink.commit(11);
+        } catch (TaskKilledException killed) {
+            return;
+        }
+        throw new AssertionError("It committed.");
+    }
+
     /** Kafka's clients send no time below 0, and read names of headers as UTF-8. */
     public static void recordsThatArriveChangedAreCounted() {
         SinkTests test = opened();
@@ -423,6 +451,8 @@ public final class SinkTests {
     private static final class TestProducer extends MockProducer {
         /** Whether a flush acknowledges everything. */
         boolean flushes = true;
+        /** Whether a flush has no end. */
+        boolean hangs;
         /** What the owner's group has when the earlier attempts are fenced. */
         Mark markAfterInit;
         private final Cluster cluster;
@@ -442,6 +472,13 @@ public final class SinkTests {
 
         @Override
         public synchronized void flush() {
+            while (hangs) {
+                try {
+                    wait();
+                } catch (InterruptedException interrupted) {
+                    return;
+                }
+            }
             if (flushes) {
                 super.flush();
             }
