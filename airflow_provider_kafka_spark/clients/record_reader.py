@@ -10,7 +10,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.clients.next_messages import next_messages
+from airflow_provider_kafka_spark.clients.next_messages import learn_topics, next_messages
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.spans import SMALL_GAP_OFFSETS
@@ -37,6 +37,8 @@ def read_ranges(
     :raises BrokerError: if the broker refuses it, or stops answering for as long as the time-out.
     """
     of_partitions = [(p, tuple(of_one)) for p, of_one in ranges.without_empty().by_partition()]
+    if len(of_partitions) > AT_ONCE:
+        learn_topics(consumer, (p for p, _ in of_partitions), client.timeout)
     for i in range(0, len(of_partitions), AT_ONCE):
         yield from _Reading(client, consumer, of_partitions[i : i + AT_ONCE], action).records()
 

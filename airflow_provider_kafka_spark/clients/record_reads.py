@@ -11,7 +11,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.clients.next_messages import next_messages
+from airflow_provider_kafka_spark.clients.next_messages import learn_topics, next_messages
 from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
@@ -71,6 +71,8 @@ def run_searches(
         return found
     consumer = client.new_consumer(**{**_SETTINGS, **(settings or {})})
     try:
+        if len(waiting) > _AT_ONCE:
+            learn_topics(consumer, waiting, client.timeout)
         for i in range(0, len(waiting), _AT_ONCE):
             of_some = {p: readers[p] for p in waiting[i : i + _AT_ONCE]}
             _search(client, consumer, of_some, ends, on_error, until)

@@ -28,8 +28,8 @@ _MOST_PARTITIONS = 1_000
 _LATEST, _EARLIEST, _MAX_TIMESTAMP = -1, -2, -3
 #: "No record" in an answer.
 _NONE = -1
-#: Requests that are on their way at the same time.
-_AT_ONCE = 100
+#: Requests that are on their way at the same time, at most and at first.
+_AT_ONCE, _FIRST = 100, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +200,52 @@ class _Requests:
 def _first_at(
     requests: _Requests, partitions: Collection[TopicPartition], timestamps: Mapping[str, Collection[int]]
 ) -> dict[tuple[TopicPartition, int], int | None]:
-    """The offset that brokers give for each partition and time; None if there is none."""
+    """The offset that brokers give for each partition and time; None if there is none.
+
+    Few times are asked first, and then those that no answer has decided: most sensors wait for times that no record has
+    reached.
+    """
     found: dict[tuple[TopicPartition, int], int | None] = {}
-    times = {name: sorted(set(of_topic), reverse=True) for name, of_topic in timestamps.items()}
-    # A request takes one time of each partition.
-    moments = [
-        {p: times[p.topic][i] for p in partitions if i < len(times[p.topic])}
-        for i in range(max(map(len, times.values()), default=0))
-    ]
-    for i in range(0, len(moments), _AT_ONCE):
-        some = moments[i : i + _AT_ONCE]
-        for at, first in zip(some, requests.ask_many(some, IsolationLevel.READ_UNCOMMITTED), strict=True):
-            found |= {(p, at[p]): answer.offset if answer.offset >= 0 else None for p, answer in first.items()}
+    times = {name: sorted(set(of_topic)) for name, of_topic in timestamps.items() if of_topic}
+    left: Mapping[TopicPartition, Sequence[int]] = {p: times[p.topic] for p in partitions if p.topic in times}
+    most = _FIRST
+    while left:
+        chosen = {p: _spread(of_one, most) for p, of_one in left.items()}
+        # A request takes one time of each partition. The latest ones are asked first: a record that comes meanwhile
+        # answers an earlier time too.
+        asked = [
+            {p: of_one[-i] for p, of_one in chosen.items() if i <= len(of_one)}
+            for i in range(1, 1 + max(map(len, chosen.values())))
+        ]
+        answers = list(zip(asked, requests.ask_many(asked, IsolationLevel.READ_UNCOMMITTED), strict=True))
+        undecided = {}
+        for p, of_one in left.items():
+            decided = _decided(of_one, {at[p]: first[p] for at, first in answers if p in first})
+            found |= {(p, ms): offset for ms, offset in decided.items()}
+            if p.topic not in requests.lost and len(decided) < len(of_one):
+                undecided[p] = [ms for ms in of_one if ms not in decided]
+        left, most = undecided, min(2 * most, _AT_ONCE)
     return found
+
+
+def _spread(times: Sequence[int], most: int) -> Sequence[int]:
+    """At most so many of them: the first one, and others at even distances."""
+    return times if len(times) <= most else [times[i * len(times) // most] for i in range(most)]
+
+
+def _decided(times: Sequence[int], answers: Mapping[int, ListOffsetsResultInfo]) -> dict[int, int | None]:
+    """What answers say of ascending times. The broker finds the first record of a log at or after a time: it is also
+    that of every later time up to the record's own, and if there is none, there is none for any later time.
+    """
+    decided: dict[int, int | None] = {}
+    last: ListOffsetsResultInfo | None = None
+    for ms in times:
+        if last is None or (last.offset >= 0 and ms > last.timestamp):
+            if ms not in answers:
+                continue
+            last = answers[ms]
+        decided[ms] = last.offset if last.offset >= 0 else None
+    return decided
 
 
 def _list_offsets(

@@ -83,8 +83,8 @@ def test_everybody_gets_what_he_needs_in_one_round(kafka: KafkaBroker, topic: To
 def test_many_groups_and_moments_cost_no_more_clients_and_requests(
     kafka: KafkaBroker, topic: TopicFactory, hook: KafkaHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All groups are described in one request, and only a few clients are open at the same time. All moments are asked
-    for at once, and a record that answers several is read once.
+    """All groups are described in one request, and only a few clients are open at the same time. Moments are asked for
+    at once, those that another answer decides are not, and a record that answers several is read once.
     """
     name, few = topic(2), f"group-{uuid4().hex[:8]}"
     kafka.produce(name, [Record(value=b"v", partition=0, timestamp=NOON + i * 1000) for i in range(100)])
@@ -136,6 +136,14 @@ def test_many_groups_and_moments_cost_no_more_clients_and_requests(
     assert max(open_at_once) <= GROUPS_AT_ONCE + 1
     assert asked["describe_consumer_groups"] == 1
     assert asked["reads"] <= 9
+    assert asked.pop("list_offsets") < 180
+
+    waiting = frozenset(NOON + 1_000_000 + i for i in range(1_000))
+    snapshot = fetch_snapshot(hook, [BrokerQuery((name,), timestamps=frozenset({moment})) for moment in waiting])
+
+    assert len(snapshot.cluster.first_at) == 2_000
+    assert set(snapshot.cluster.first_at.values()) == {None}
+    assert asked["list_offsets"] <= 7
 
 
 def test_one_future_has_the_offsets_of_all_partitions(

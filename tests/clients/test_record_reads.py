@@ -10,7 +10,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from airflow_provider_kafka_spark.clients import record_reads
+from airflow_provider_kafka_spark.clients import next_messages, record_reader, record_reads
 from airflow_provider_kafka_spark.clients.edge_timestamps import edge_timestamps
 from airflow_provider_kafka_spark.clients.empty_offsets import empty_beginnings
 from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerUnavailableError
@@ -184,3 +184,32 @@ def test_all_partitions_are_read_at_once_and_a_seek_is_only_for_a_long_gap(
     edge_timestamps(KafkaHook(timeout=20), OffsetRanges(OffsetRange(many, i, 0, 3) for i in range(100)))
 
     assert 0 < calls["left"] < 50
+
+
+def test_topics_that_are_read_one_after_the_other_are_not_waited_for(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client looks for a topic that is new to it once a second."""
+    waits, take = Counter[str](), next_messages.next_messages
+
+    def counted(consumer: Any, seconds: float, *args: Any) -> Any:
+        found = take(consumer, min(seconds, 0.1), *args)
+        waits["without" if not found else "with"] += 1
+        return found
+
+    for reader in (record_reads, record_reader):
+        monkeypatch.setattr(reader, "next_messages", counted)
+    monkeypatch.setattr(record_reads, "_AT_ONCE", 1)
+    monkeypatch.setattr(record_reader, "AT_ONCE", 1)
+    names = sorted(topic(suffix=str(i)) for i in range(5))
+    for name in names:
+        kafka.produce(name, records([7]))
+    ranges = OffsetRanges(OffsetRange(name, 0, 0, 1) for name in names)
+
+    with KafkaHook(timeout=20) as hook:
+        assert edge_timestamps(hook, ranges) == dict.fromkeys(names, (NOON + 7, NOON + 7))
+        assert hook.count_records(ranges) == dict.fromkeys(ranges, 1)
+
+    # Some eight for each topic but the first ones.
+    assert waits["with"] >= 10
+    assert waits["without"] < 20
