@@ -6,6 +6,7 @@ The rules are tested with the form itself; this goes the whole way once.
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from datetime import timedelta
@@ -274,11 +275,15 @@ def test_what_is_no_plan_is_an_error() -> None:
 
 
 def test_only_the_partitions_that_are_read_are_asked_for(new_task: NewTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of twenty, by ``assign`` or by a replay's ranges, also by a retry. The plan knows how many there are."""
-    asked, real = Counter[int](), KafkaClient.list_offsets
+    """One of twenty, by ``assign`` or by a replay's ranges, also by a retry. The plan knows how many there are.
+
+    While it is made, Python searches no cycles among its objects and all others.
+    """
+    asked, collects, real = Counter[int](), set[bool](), KafkaClient.list_offsets
 
     def list_offsets(client: KafkaClient, times: Any, *args: Any) -> Any:
         asked.update(p.partition for p in times if p.topic == task.source)
+        collects.add(gc.isenabled())
         return real(client, times, *args)
 
     task = new_task(CopyTask, 20, 1, [Record(value=b"v", partition=i) for i in range(20)])
@@ -291,8 +296,10 @@ def test_only_the_partitions_that_are_read_are_asked_for(new_task: NewTask, monk
     task.die_at("collected", bounded_copy, lambda: task.run(Replay, **replayed))
     assert (task.run(Replay, **replayed)["records_written"], asked.keys()) == (1, {7})
     task.store, task.tries = TaskStateStore(), 0
+    collects.clear()
     with pytest.raises(AirflowFailException, match="has 20 partitions, numbered from 0"):
         task.run(Batch, plan_only=True, topics=None, assign={task.source: [20]})
+    assert (collects, gc.isenabled()) == ({False}, True)
 
 
 _RANGES = 1_100

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_kafka_spark.core.offsets.compact_rows import LEAST, compacted, rows_in
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 
 #: Of a result.
 _LISTS = ("ranges", "target_ranges", "segments", "missing_ranges")
@@ -36,7 +35,13 @@ def short_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         if name == _LOG and isinstance(value, Mapping):
             return short_entry(value)
         if name in _TEXTS and isinstance(value, list) and len(value) >= LEAST:
-            return compacted([OffsetRange.parse(text).to_dict() for text in value])
+            return compacted(list(map(_row, value)))
         return compacted(value) if name in ("target_ranges", "segments") and isinstance(value, list) else value
 
     return {name: short(name, value) for name, value in entry.items()}
+
+
+def _row(text: str) -> dict[str, Any]:
+    """A range of an entry, which was checked when it was made."""
+    topic, partition, start, end = text.rsplit(":", 3)
+    return {"topic": topic, "partition": int(partition), "from_offset": int(start), "until_offset": int(end)}
