@@ -37,6 +37,7 @@ from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_sp
 
 #: Spark's own property for the history server on YARN.
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
+_MODE_PROPERTY = "spark.submit.deployMode"
 #: Beginnings of properties that say what an expression means. Others of SQL name classes, catalogs and places.
 _MEANING_OF_SQL = (
     *("spark.sql.ansi.", "spark.sql.caseSensitive", "spark.sql.function.", "spark.sql.legacy."),
@@ -81,7 +82,8 @@ class SparkCluster:
         :raises ConnectionConfigError: if the address of the history server is invalid.
         :raises ReportLocationError: in cluster mode, if no ``report_location`` is given.
         :raises OptionError: if ``conf`` has settings that would write records twice, if ``[kafka_spark]`` has wrong
-            ones, or if Spark cannot use the folder for temporary files.
+            ones, if Spark cannot use the folder for temporary files, or if only Spark's properties file says where the
+            driver runs.
         """
         conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
         check_conf(conf, self.required_conf, self.deployment, follows=self.submit_options.get(FOLLOWS))
@@ -104,6 +106,7 @@ class SparkCluster:
                 "airflow-provider-kafka-spark[kubernetes]."
             )
         home = self.spark_home
+        self._check_mode()
         find_java(home.minimum_java)
         self.jars.connector  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
@@ -111,6 +114,25 @@ class SparkCluster:
         self.history_server  # noqa: B018
         if self.deployment.executors_on_worker:
             class_archive_enabled()
+
+    def _check_mode(self) -> None:
+        """
+        :raises OptionError: if only a file of properties, or the variable ``DEPLOY_MODE``, says that the driver runs on
+            the cluster: ``spark-submit`` would follow it (``SparkSubmitArguments``), and the worker wait for a driver
+            of its own.
+        """
+        environ = {**os.environ, **(self.submit_options.get("env_vars") or {})}
+        mode = self._file_properties.get(_MODE_PROPERTY) or environ.get("DEPLOY_MODE") or "client"
+        if self._mode is None and mode != "client":
+            raise OptionError(
+                f"deploy_mode must say where the driver runs; got none, and {mode!r} from {_MODE_PROPERTY} in Spark's "
+                f"properties file, or from DEPLOY_MODE. Pass deploy_mode={mode!r}, or put 'deploy-mode' in the Extra "
+                f"of connection {self.spark_conn_id!r}."
+            )
+
+    @property
+    def _mode(self) -> str | None:
+        return self.submit_options.get("deploy_mode") or self._connection.extra.get("deploy-mode")
 
     @property
     def required_conf(self) -> dict[str, str]:
@@ -140,8 +162,7 @@ class SparkCluster:
     @property
     def deployment(self) -> Deployment:
         """Where driver and executors run, and what follows from that."""
-        mode = self.submit_options.get("deploy_mode") or self._connection.extra.get("deploy-mode")
-        return deployment_of(self.master, is_cluster_mode=mode == "cluster")
+        return deployment_of(self.master, is_cluster_mode=self._mode == "cluster")
 
     @cached_property
     def kubernetes(self) -> KubernetesApi | None:

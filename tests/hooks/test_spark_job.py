@@ -79,6 +79,23 @@ def test_what_cannot_be_submitted(connection: Connection, refusal: Refusal) -> N
     fails(SparkJobHook(submit_options={"conf": conf}), kind, *says)
 
 
+@pytest.mark.parametrize("place", ["properties file", "defaults", "variable"])
+def test_a_mode_that_only_spark_would_see(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``spark-submit`` would follow it, and the worker would take the driver for its own."""
+    file = tmp_path / "spark-defaults.conf"
+    file.write_text("spark.submit.deployMode cluster\n")
+    options: dict[str, Any] = {}
+    if place == "properties file":
+        options["properties_file"] = str(file)
+    elif place == "defaults":
+        monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    else:
+        monkeypatch.setenv("DEPLOY_MODE", "cluster")
+    fails(SparkJobHook(submit_options=options), OptionError, "deploy_mode must say", "Pass deploy_mode='cluster'")
+
+    SparkJobHook(submit_options={**options, "deploy_mode": "client"}).check()
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
