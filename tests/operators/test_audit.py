@@ -218,6 +218,19 @@ def test_what_aged_out_of_the_source_is_not_compared(world: World) -> None:
     assert any("7 offsets have aged out of the source" in warning for warning in result["warnings"])
 
 
+def test_what_an_earlier_try_had_finished_and_nobody_has_counted(world: World) -> None:
+    """A record that is neither in the source any more nor in the target may have been there."""
+    copied = world.rewrite(lambda r: [] if r.value == b"0" else [r])
+    results = {key: value for key, value in copied.items() if key != "ranges"}
+    finished = {**results, "ranges": [], "finished_before": copied["ranges"], "written_before": copied["target_ranges"]}
+    world.kafka.delete_records(world.source, {0: 2})
+    result = world.audit(finished)
+
+    assert counts(result) == {"once": 9}
+    assert result["state"] == "unknown"
+    assert any("No result says how many records 2 offsets had" in warning for warning in result["warnings"])
+
+
 def test_more_findings_than_a_result_holds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first ones of each kind are named, and all are counted."""
     monkeypatch.setattr(audit, "MAX_MISSING_RANGES", 2)

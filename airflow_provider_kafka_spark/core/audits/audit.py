@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_kafka_spark.core.audits.past_copy import PastCopy
 from airflow_provider_kafka_spark.core.errors import (
@@ -32,6 +32,8 @@ class AuditPlan:
     :param may_have_aged: source partitions whose records may be gone from the target.
     :param warnings: what the author should know.
     :param read_to_end: the target is read to its end.
+    :param uncounted: nobody knows how many records they had: no result has their counts, and the source may have lost
+        some. What the target lacks of them is not seen.
     """
 
     past: PastCopy
@@ -40,6 +42,7 @@ class AuditPlan:
     may_have_aged: tuple[TopicPartition, ...] = ()
     warnings: tuple[str, ...] = ()
     read_to_end: bool = True
+    uncounted: OffsetRanges = field(default_factory=OffsetRanges)
 
     @property
     def digest(self) -> str:
@@ -85,7 +88,8 @@ def plan_audit(past: PastCopy, source: ClusterState, target: ClusterState, *, re
         )
     aged, gone = _aged(past, target)
     readable, lost = _readable(past, source)
-    return AuditPlan(past, readable, targets, aged, (*warnings, *gone, *lost), read_to_end)
+    uncounted, unseen = _uncounted(past, readable, source)
+    return AuditPlan(past, readable, targets, aged, (*warnings, *gone, *lost, *unseen), read_to_end, uncounted)
 
 
 def _check_cluster(side: str, then: str, now: ClusterState) -> None:
@@ -137,6 +141,25 @@ def _readable(past: PastCopy, source: ClusterState) -> tuple[OffsetRanges, list[
             "not have of them is unknown."
         )
     return OffsetRanges(r for r in readable if not r.is_empty), warnings
+
+
+def _uncounted(past: PastCopy, readable: OffsetRanges, source: ClusterState) -> tuple[OffsetRanges, list[str]]:
+    """The ranges without a count of their records of which the source may have lost some, and a warning.
+
+    :param readable: what the source still has of all ranges.
+    """
+    not_counted = OffsetRanges(r for r in past.ranges if r not in past.records)
+    # Settings that the login may not read may say so.
+    policies = {t: source.topic(t).config.get("cleanup.policy", "compact") for t in {r.topic for r in not_counted}}
+    whole = OffsetRanges(r for r in not_counted if "compact" in policies[r.topic])
+    uncounted = whole.merge(not_counted.subtract(readable))
+    if not uncounted:
+        return uncounted, []
+    return uncounted, [
+        f"No result says how many records {uncounted.total:,} offsets had, such as {uncounted[0]}, and the source no "
+        "longer has them, is compacted, or hides its settings (DESCRIBE_CONFIGS): what the target lacks of them is not "
+        "seen."
+    ]
 
 
 def _target_ranges(past: PastCopy, target: ClusterState, *, read_to_end: bool) -> tuple[OffsetRanges, list[str]]:
@@ -248,7 +271,9 @@ def settled(found: AuditReport, plan: AuditPlan, after: AuditPlan) -> tuple[Audi
 
     :param after: made of the clusters after the job.
     """
-    plan_now = replace(plan, may_have_aged=after.may_have_aged, warnings=after.warnings)
+    plan_now = replace(
+        plan, may_have_aged=after.may_have_aged, warnings=after.warnings, uncounted=after.uncounted
+    )
     aged = set(after.may_have_aged) - set(plan.may_have_aged)
     if not aged:
         return found, plan_now

@@ -32,7 +32,7 @@ def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> d
     target = KnownTopics(past.evidence.target_ids, past.evidence.target_cluster_id)
     rows = source.marked(_row(counts, past) for counts in sorted(found.ranges, key=_by_range))
     totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
-    is_unknown = totals["unknown"] or past.unmapped or past.evidence.may_have_duplicates
+    is_unknown = totals["unknown"] or plan.uncounted or past.unmapped or past.evidence.may_have_duplicates
     state = UNKNOWN if is_unknown else COMPLETE
     if totals["missing"] or totals["duplicated"] or totals["different"]:
         state = FINDINGS

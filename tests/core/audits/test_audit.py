@@ -125,6 +125,34 @@ def test_what_has_aged_out_of_the_source_is_not_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "uncounted"),
+    [
+        pytest.param(SOURCE, [], id="whole"),
+        pytest.param(source_of("s", (0, 30), (3, 5)), ["orders:1:0:3"], id="aged-out"),
+        pytest.param(
+            cluster("a", topic("orders", "s", (0, 30), (0, 5), **{"cleanup.policy": "compact"})), ["orders:1:0:5"],
+            id="compacted",
+        ),
+        pytest.param(
+            cluster("a", replace(SOURCE.topics["orders"], config={})), ["orders:1:0:5"], id="settings-are-hidden"
+        ),
+    ],
+)  # fmt: skip
+def test_what_nobody_has_counted_is_complete_only_if_the_source_has_it(
+    source: ClusterState, uncounted: list[str]
+) -> None:
+    """Such as what an earlier try had finished. What has a count is compared with it."""
+    past = replace(_PAST, records={_SOURCE[0]: 10})
+    found = plan(past, source)
+    counts = AuditReport((AuditCounts(_SOURCE[0], once=10), AuditCounts(_SOURCE[1], once=2)))
+    result = result_of_audit(report(counts, found.digest), counts, found)
+
+    assert found.uncounted.format() == uncounted
+    assert result["state"] == ("unknown" if uncounted else "complete")
+    assert sum("No result says how many" in warning for warning in result["warnings"]) == bool(uncounted)
+
+
+@pytest.mark.parametrize(
     ("source", "target", "says"),
     [
         pytest.param(source_of("s", (0, 30), name="x"), TARGET, "source topic 'orders' must still", id="no-source"),
