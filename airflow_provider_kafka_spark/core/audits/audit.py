@@ -271,9 +271,7 @@ def settled(found: AuditReport, plan: AuditPlan, after: AuditPlan) -> tuple[Audi
 
     :param after: made of the clusters after the job.
     """
-    plan_now = replace(
-        plan, may_have_aged=after.may_have_aged, warnings=after.warnings, uncounted=after.uncounted
-    )
+    plan_now = replace(plan, may_have_aged=after.may_have_aged, warnings=after.warnings, uncounted=after.uncounted)
     aged = set(after.may_have_aged) - set(plan.may_have_aged)
     if not aged:
         return found, plan_now
