@@ -145,6 +145,7 @@ class Applications:
                 # A task whose time is over has no other way to end it.
                 submission.kill_application(application_id)
                 raise
+            submission.delete_secret_of(application_id)
 
     def follow(self, submission: SparkSubmission, application_id: str, manager: str, whose: str) -> None:
         answered, seen = time.monotonic(), ""

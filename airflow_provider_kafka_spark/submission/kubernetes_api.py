@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,8 @@ _Answer = TypeVar("_Answer")
 _TIMEOUTS = (5, 30)
 #: Seconds that a driver has to end, and its executors with it.
 _GRACE_SECONDS = 30
+#: Of ended drivers whose Secrets are removed; Kubernetes keeps up to 12,500 ended pods.
+_MOST_ENDED = 20
 #: A worker makes the Secret within a second or two.
 _ABANDONED_SECONDS = 600
 _OF_DRIVERS = "spark-role=driver"
@@ -58,6 +61,17 @@ class KubernetesApi:
         waiting = self.drivers(f"{_OF_DRIVERS},{LABEL}", "status.phase=Pending")
         old = [pod.name for pod in waiting if than.created - pod.created >= _ABANDONED_SECONDS]
         return [name for name in old if name != than.name and not self.has_secret(name)]
+
+    def delete_left_secrets(self, application_id: str = "") -> None:
+        """Delete the Secrets of this package's drivers that have ended: they have logins, and a worker that died left
+        them.
+
+        :param application_id: of one application; by default of the newest twenty.
+        """
+        labels = f"{_OF_DRIVERS},{LABEL}" + (f",{APPLICATION_LABEL}={application_id}" if application_id else "")
+        ended = sorted((pod for pod in self.drivers(labels) if pod.has_ended), key=attrgetter("created"))
+        for pod in ended[-_MOST_ENDED:]:
+            self.delete_secret(pod.name)
 
     def kill(self, application_id: str) -> None:
         """Delete the driver's pod of an application; what it owns goes with it."""

@@ -35,6 +35,7 @@ class KubernetesDriver:
         self._api.create_secret(pod, secret)
         log.info("The driver runs in pod %s, namespace %s.", pod.name, self._api.access.namespace)
         self._delete_abandoned(pod)
+        self.delete_left_secrets()
         return pod.application_id
 
     def _delete_abandoned(self, own: DriverPod) -> None:
@@ -47,6 +48,13 @@ class KubernetesDriver:
                 self._api.delete_pod(name)
         except RuntimeError as error:
             log.warning("Drivers' pods of other tasks that cannot start may be left: %s", error)
+
+    def delete_left_secrets(self, application_id: str = "") -> None:
+        """As :meth:`KubernetesApi.delete_left_secrets`. A failure is only logged."""
+        try:
+            self._api.delete_left_secrets(application_id)
+        except RuntimeError as error:
+            log.warning("Secrets of drivers that have ended may be left, until their pods are deleted: %s", error)
 
     def delete(self) -> None:
         """Delete the pod, if there is one. A failure is only logged."""

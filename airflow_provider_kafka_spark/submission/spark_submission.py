@@ -164,6 +164,11 @@ class SparkSubmission(SparkSubmitHook):
         if self._driver is not None:
             self._driver.delete()
 
+    def delete_secret_of(self, application_id: str) -> None:
+        """Delete the Secret of an application whose worker died, if it has ended. A failure is only logged."""
+        if self._driver is not None:
+            self._driver.delete_left_secrets(application_id)
+
     def start_pod(self, secret: Mapping[str, bytes]) -> None:
         """Let the driver's pod start, which ``spark-submit`` has created, and announce it.
 

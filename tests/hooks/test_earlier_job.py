@@ -163,6 +163,8 @@ class Kubernetes:
 
     phases: list[str | Exception | None] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    #: Applications whose Secrets were deleted.
+    deleted: list[str] = field(default_factory=list)
 
     def driver_of(self, api: KubernetesApi, application_id: str) -> DriverPod | None:
         self.asked.append((api.access.namespace, application_id))
@@ -180,6 +182,9 @@ def _asked(api: KubernetesApi, client: Kubernetes, application_id: str) -> Drive
 def kubernetes(connection: Callable[..., None], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
     client = Kubernetes()
     monkeypatch.setattr(KubernetesApi, "driver_of", partialmethod(_asked, client))
+    monkeypatch.setattr(
+        KubernetesApi, "delete_left_secrets", lambda _, application_id: client.deleted.append(application_id)
+    )
     extra = {"deploy-mode": "cluster", "namespace": "etl"}
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
     return client
@@ -198,7 +203,7 @@ def test_on_kubernetes_it_goes_on_after_the_end(
 
     SparkJobHook().applications.wait_for(POD)
 
-    assert kubernetes.asked == [("etl", POD)] * 3
+    assert (kubernetes.asked, kubernetes.deleted) == ([("etl", POD)] * 3, [POD])
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1")
     SparkJobHook().applications.wait_for(POD)
     assert len(kubernetes.asked) == 3

@@ -18,7 +18,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import JobKilledError, JobReportMissingError
-from airflow_provider_kafka_spark.core.spark.driver_pod import ApiAccess, DriverPod
+from airflow_provider_kafka_spark.core.spark.driver_pod import LABEL, ApiAccess, DriverPod
+from airflow_provider_kafka_spark.state.run_state import RunStateStore
 from airflow_provider_kafka_spark.submission import kubernetes_api
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.testing.broker_client import Record
@@ -97,6 +98,22 @@ def test_another_task_deletes_the_driver_that_cannot_start(copies: Copies, monke
     # It knows nothing of the pod.
     copies.store = TaskStateStore()
     _assert_copied_without(first, copies, copies.run())
+
+
+def test_a_secret_whose_worker_died_goes_with_the_next_driver(copies: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a stream or an audit, of which no try takes the report any more."""
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStateStore, "started", die)
+        with pytest.raises(WorkerDied):
+            copies.run()
+    until(lambda: [pod.has_ended for pod in copies.drivers()] == [True], seconds=300)
+    (left,) = copies.items("secrets")
+    # It knows nothing of the pod.
+    copies.store = TaskStateStore()
+    copies.run()
+
+    assert left["metadata"]["labels"] == {LABEL: left["metadata"]["name"]}
+    assert copies.items("secrets") == []
 
 
 def _assert_copied_without(first: DriverPod, copies: Copies, result: Any) -> None:
