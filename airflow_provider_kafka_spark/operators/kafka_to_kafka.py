@@ -49,7 +49,7 @@ from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
 from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
 from airflow_provider_kafka_spark.operators.decision import show_warnings
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
-from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
+from airflow_provider_kafka_spark.operators.mapped_item import given_item, mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.task_try import TaskTry, WorkerOptions, connected
 from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
@@ -280,14 +280,18 @@ class KafkaToKafkaOperator(AnnouncingOperator):
             now.update(self._parsed().by_name())
             return now
 
-        first = ParameterStore(context, self.task_id).resume(requested, self.log, as_stored=self._follows_trigger)
+        self._requests = ParameterStore(context, self.task_id)
+        first = self._requests.resume(requested, self.log, as_stored=self._follows_trigger)
         self._is_resumed = bool(first)
         if self._is_resumed and not self._follows_trigger:
             count_retry(context)
         parameters = CopyParameters.from_names(first) if first else self._parsed()
         self._item = mapped_item(context, parameters.by_name(), KafkaToKafkaOperator)
         if first and now:
-            check_item(self._item, mapped_item(context, now, KafkaToKafkaOperator))
+            item = mapped_item(context, now, KafkaToKafkaOperator)
+            # An item may have templates, such as of the time, and a mapped group others.
+            if item != self._item and not self._requests.is_of(given_item(context)):
+                check_item(self._item, item)
         self._new_targets.check(parameters.transform.topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
@@ -353,7 +357,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
 
     def _remember(self, task_try: TaskTry) -> None:
         """Store the parameters for a retry; called before anything is submitted."""
-        ParameterStore(task_try.context, self.task_id).save(task_try.parameters.by_name())
+        self._requests.save(task_try.parameters.by_name(), lambda: given_item(task_try.context))
 
     def _skip_if_empty(self, plan: ReplayPlan) -> None:
         """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""

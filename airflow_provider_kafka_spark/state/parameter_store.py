@@ -23,6 +23,8 @@ _MAX_SHOWN_CHARACTERS = 200
 class _Request:
     try_numbers: TryNumbers
     requested: Mapping[str, Any]
+    #: The MAC of the item of a mapped task, which may have secrets; None if the item is not known.
+    item: str | None
 
 
 class ParameterStore:
@@ -35,13 +37,28 @@ class ParameterStore:
         self._store = TaskState(context, task_id)
         self._task_id = task_id
         self._try_numbers = TryNumbers.of(context)
+        #: What this try resumes.
+        self._first: _Request | None = None
 
-    def save(self, requested: Mapping[str, Any]) -> None:
+    def save(self, requested: Mapping[str, Any], item: Callable[[], str | None]) -> None:
         """Remember them, before anything is submitted.
 
         :param requested: plain JSON.
+        :param item: gives the item of a mapped task, and is asked only by a first try; see :meth:`is_of`.
         """
-        self._store.save(_KEY, _Request(self._try_numbers, requested))
+        if self._first is None:
+            given = item()
+            mac = None if given is None else self._store.mac(given)
+        else:
+            mac = self._first.item
+        self._store.save(_KEY, _Request(self._try_numbers, requested, mac))
+
+    def is_of(self, item: str | None) -> bool:
+        """Whether the first try, which this one resumes, had this item of the mapped task. No if one is not known.
+
+        :param item: as the DAG gives it, before its templates are rendered.
+        """
+        return item is not None and self._first is not None and self._first.item == self._store.mac(item)
 
     def resume(
         self, requested: Callable[[], Mapping[str, Any]], log: Any, *, as_stored: bool = False
@@ -57,9 +74,11 @@ class ParameterStore:
         first = self._store.load(_KEY, _Request)
         if first is not None and as_stored:
             # Templates are rendered anew, and a clear of another task counts for the whole DAG run.
+            self._first = first
             return dict(first.requested)
         if first is None or self._try_numbers.is_cleared_since(first.try_numbers):
             return {}
+        self._first = first
         try:
             now = requested()
             changed = [

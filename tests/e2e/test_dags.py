@@ -101,6 +101,19 @@ def test_another_operator_runs_the_job(shop: Shop, airflow_home: AirflowHome, da
     assert list((airflow_home.scratch / "jobs").glob("*/*")) == []
 
 
+@pytest.mark.long
+def test_a_retry_of_a_mapped_task_has_the_first_parameters(airflow_home: AirflowHome, dag_runs: DagRuns) -> None:
+    """In a mapped group, whose item is of another task, and with an item of its own that is a template."""
+    tasks = dag_runs.run("mapped_retries", airflow_home.logs / "mapped_retries.log")["tasks"]
+
+    def copied(task: str) -> list[list[str]]:
+        results = [tasks[task][index]["xcom"]["return_value"] for index in ("0", "1")]
+        return [[f"{r['partition']}:{r['from_offset']}:{r['until_offset']}" for r in x["ranges"]] for x in results]
+
+    assert copied("group.copy") == [["0:0:10", "1:0:11"], ["0:100:110", "1:0:11"]]
+    assert copied("copy") == [["1:100:111"], ["1:200:211"]]
+
+
 EVENTS = """
 SELECT source_task_id, name, uri, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id
 WHERE source_dag_id = 'outlets'

@@ -5,16 +5,17 @@ And of :mod:`airflow_provider_kafka_spark.operators.mapped_item`, with Airflow's
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, task, task_group
+from airflow.sdk import DAG, XComArg, task, task_group
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
-from airflow_provider_kafka_spark.operators.mapped_item import mapped_item
+from airflow_provider_kafka_spark.operators.mapped_item import given_item, mapped_item
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
@@ -92,6 +93,107 @@ def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make)
     assert new["warnings"] == []
 
 
+def in_its_own_expand(items: list[Any]) -> None:
+    Replay.partial(task_id="task", target_topic="copy").expand(offset_ranges=items)
+
+
+@task_group(prefix_group_id=False)
+def group(offset_ranges: Any) -> None:
+    Replay(task_id="task", target_topic="copy", offset_ranges=offset_ranges)
+
+
+def in_a_mapped_group(items: list[Any]) -> None:
+    group.expand(offset_ranges=items)
+
+
+def in_a_group_of_whole_items(items: list[Any]) -> None:
+    group.expand_kwargs([{"offset_ranges": each} for each in items])
+
+
+def in_a_mapped_function(items: list[Any]) -> None:
+    @task(task_id="task")
+    def function(offset_ranges: Any) -> None:
+        """Calls the operator."""
+
+    function.expand(offset_ranges=items)
+
+
+def in_a_group_in_a_group(items: list[Any]) -> None:
+    @task_group
+    def outer(number: Any) -> None:
+        in_a_mapped_group(items)
+
+    outer.expand(number=[1, 2])
+
+
+def dag_of(mapped: Callable[[list[Any]], None], items: list[Any]) -> DAG:
+    with DAG("dag") as dag:
+        mapped(items)
+    return dag
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.parametrize("mapped", [in_its_own_expand, in_a_mapped_group])
+def test_a_retry_with_the_same_item_has_the_first_parameters(
+    topic: TopicFactory, make: Make, mapped: Callable[[list[Any]], None]
+) -> None:
+    """Its template gives other ranges each time. If the index has another item, it is refused, also after that."""
+    earlier, later = ["{{ first }}", "{{ second }}"], ["{{ second }}", "{{ first }}"]
+    copy = make(topic(suffix="target"), map_index=0)
+
+    def rendered(items: list[Any], end: int) -> dict[str, Any]:
+        copy.dag = dag_of(mapped, items)
+        return {"topics": None, "offset_ranges": [f"{copy.source}:0:0:{end}"]}
+
+    copy.lose_report(Replay, **rendered(earlier, 10))
+    copy.lose_report(Replay, **rendered(earlier, 20))
+    with pytest.raises(AirflowFailException, match="The item at a map index must be "):
+        copy.run(Replay, **rendered(later, 20))
+    result = copy.succeed(Replay, **rendered(earlier, 30))
+
+    assert copy.values() == once(0, 10)
+    assert (result["delivered_before"], result["duplicates"]) == (10, 0)
+
+
+class Upstream(XComArg):
+    """What another task has returned."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def iter_references(self) -> Any:
+        return iter(())
+
+    def resolve(self, context: Any) -> Any:  # noqa: ARG002 - Airflow's
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("mapped", "items", "expected"),
+    [
+        pytest.param(in_its_own_expand, ["{{ now }}"], '"{{ now }}"', id="a-template"),
+        pytest.param(
+            in_a_mapped_group, [("a", datetime(2026, 11, 27, tzinfo=UTC))], '["a", "2026-11-27T00:00:00+00:00"]'
+        ),
+        pytest.param(in_a_group_of_whole_items, [{"b": 1, "a": {}}], '{"a": {}, "b": 1}', id="of-a-group"),
+        pytest.param(in_a_mapped_function, ["a:0:0:1"], '"a:0:0:1"', id="of-a-function"),
+        pytest.param(in_a_mapped_group, [Upstream(["a:0:0:1"])], '["a:0:0:1"]', id="of-another-task"),
+        pytest.param(in_a_mapped_group, [], None, id="a-list-that-is-shorter-now"),
+        pytest.param(in_its_own_expand, [object()], None, id="not-plain"),
+        pytest.param(in_a_group_in_a_group, ["a:0:0:1"], None, id="in-two-groups"),
+    ],
+)
+def test_an_item_as_the_dag_gives_it(
+    mapped: Callable[[list[Any]], None], items: list[Any], expected: str | None
+) -> None:
+    context: Any = task_context(ti=TaskInstance(map_index=0), dag=dag_of(mapped, items))  # type: ignore[arg-type]
+
+    found = given_item(context)
+
+    assert found == (None if expected is None else f'{{"offset_ranges": {expected}}}')
+
+
 GIVEN = {
     "target_topic": "copy",
     "offset_ranges": ["orders:0:0:10"],
@@ -110,6 +212,7 @@ def item(index: int | None, dag: DAG | None, task_id: str = "task") -> str:
 @pytest.mark.parametrize("index", [None, -1])
 def test_a_task_that_is_not_mapped_has_none(index: int | None) -> None:
     assert item(index, None) == ""
+    assert given_item(task_context(ti=TaskInstance(map_index=index))) is None  # type: ignore[arg-type]
 
 
 RANGES, WHERE = '{"offset_ranges": ["orders:0:0:10"]}', '{"offset_ranges": ["orders:0:0:10"], "where": "offset > 0"}'

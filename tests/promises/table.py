@@ -312,6 +312,8 @@ is what is mapped: the values of the parameters of `expand()` or `expand_kwargs(
   quick: rule
 If a job was submitted for the earlier one, the task fails and names both
   tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
+**A retry whose item is the same** has the parameters of the first try, also if templates give others by now
+  tests/operators/test_identity.py::test_a_retry_with_the_same_item_has_the_first_parameters
 An item that was at another index before is found by its content, and its run goes on
   tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
 is known by its connection and topics, in any order of the list

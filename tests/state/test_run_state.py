@@ -446,7 +446,9 @@ def test_ten_thousand_ranges_are_stored_in_less_than_airflow_warns_of(store: Tas
     opened, state = load(store)
     state, _ = opened.for_plan(state, plan, TRANSFORM, {})
     opened.submitting(state, plan, 1_000, EXACTLY_ONCE)
-    ParameterStore(task_context(store), "task").save({"records": {"offset_ranges": plan.ranges.to_json()}})
+    ParameterStore(task_context(store), "task").save(
+        {"records": {"offset_ranges": plan.ranges.to_json()}}, lambda: None
+    )
     # One range for each partition: at random offsets its entry has 200 KB.
     logs = [f"orders:{p}:{r.from_offset}:{r.until_offset}" for p, r in enumerate(ranges)]
     entry = ledger_entry("1" * 16, *logs, log={"at": "2026-11-27T09:00:00+00:00", "source": logs, "target": logs})
@@ -562,7 +564,7 @@ def resumed(context: dict[str, Any], task_id: str = "task") -> dict[str, Any]:
 def test_operators_that_one_task_calls_share_nothing() -> None:
     context = task_context(TaskStateStore(), ti=Try())
     stores = [RunStateStore(context, task_id) for task_id in ("task", "first", "second")]
-    ParameterStore(context, "first").save(REQUESTED)
+    ParameterStore(context, "first").save(REQUESTED, lambda: None)
     stores[1].submitting(stores[1].load(), PLAN, 1_000, EXACTLY_ONCE)
 
     assert [store.load().has_submitted for store in stores] == [False, True, False]
@@ -584,7 +586,7 @@ def test_a_retry_knows_what_its_first_try_was_asked_for(
     store: TaskStateStore, context: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert resumed(task_context(store, ti=Try())) == {}
-    ParameterStore(task_context(store, ti=Try()), "task").save(REQUESTED)
+    ParameterStore(task_context(store, ti=Try()), "task").save(REQUESTED, lambda: None)
     store.values = json.loads(json.dumps(store.values))
 
     assert resumed(task_context(store, **context)) == expected
@@ -661,7 +663,7 @@ def test_a_state_of_another_version_is_an_error(
     """What was delivered is unknown then, so it is not guessed; the message says what to do."""
     context = task_context(store, ti=Try())
     submitted(store, ti=Try())
-    ParameterStore(context, "task").save(REQUESTED)
+    ParameterStore(context, "task").save(REQUESTED, lambda: None)
     StreamRunStore(context, "task").submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
     state = TaskState(context, "task")
     state.set(key, {**state.get(key), **change})
