@@ -167,7 +167,7 @@ class SparkJobHook(BaseHook):
         key, uri, tag = secrets.token_hex(32), "", ""
         if remote is not None:
             key, uri, tag = _report_key(remote), remote.report_uri, remote.tag
-        elif self.cluster.deployment.in_pod:
+        elif not self.cluster.deployment.driver_on_worker:
             tag = _new_tag(request.run_id)
         proceed = str(folder / PROCEED) if self.cluster.deployment.driver_on_worker else None
         request = replace(
@@ -180,6 +180,7 @@ class SparkJobHook(BaseHook):
             event_token=request.event_token,
             environment=prepared.environment,
             pod=prepared.pod,
+            tag=tag,
             options=prepared.options,
         )
         return request, prepared, submission
@@ -278,6 +279,7 @@ class SparkJobHook(BaseHook):
         event_token: str | None = None,
         environment: Mapping[str, str] | None = None,
         pod: str = "",
+        tag: str = "",
         options: Mapping[str, Any],
     ) -> SparkSubmission:
         # A DAG file must not pay for the Spark provider, which imports Kubernetes' clients where they are installed.
@@ -295,6 +297,7 @@ class SparkJobHook(BaseHook):
             environment=environment,
             kubernetes=self.cluster.kubernetes,
             pod=pod,
+            tag=tag,
             **options,
         )
         return self._submission
@@ -325,8 +328,9 @@ def _collected(
 
 def _killed(submission: SparkSubmission, progress: JobProgress | None) -> JobKilledError:
     had_read = "" if progress is None else f"; it had read {progress}"
+    end = "may still run, as the log says" if submission.may_run_on else "was ordered to end"
     return JobKilledError(
-        f"The task was killed, and its Spark job ordered to end (application {submission.application_id or 'not known'}"
+        f"The task was killed; its Spark job {end} (application {submission.application_id or 'not known'}"
         f"{had_read}). What it had written stays written; a retry writes only what is missing. With "
         "delivery='at_least_once' this needs provenance='headers'."
     )

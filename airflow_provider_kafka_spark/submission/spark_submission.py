@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.kubernetes_driver import KubernetesDriver
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
 from airflow_provider_kafka_spark.submission.yarn_rest import (
+    ALIVE,
     YARN_ID,
     ResourceManager,
     is_on_yarn,
@@ -58,6 +59,8 @@ class SparkSubmission(SparkSubmitHook):
     :param environment: variables of the process, each put in front of the worker's own value.
     :param kubernetes: the API server, where the driver runs in a pod; otherwise None.
     :param pod: the name of this pod.
+    :param tag: on YARN, of the application and of no other; empty if no job is submitted.
+    :ivar may_run_on: whether a cluster did not take the order to end an application.
     """
 
     def __init__(
@@ -72,12 +75,15 @@ class SparkSubmission(SparkSubmitHook):
         environment: Mapping[str, str] | None = None,
         kubernetes: KubernetesApi | None = None,
         pod: str = "",
+        tag: str = "",
         **options: Any,
     ) -> None:
         # Before the provider's constructor, which may write a keytab to the folder and sets the application's id.
         self._folder = folder
         self._submitted_id: str | None = None
         self._driver = None if kubernetes is None else KubernetesDriver(kubernetes, pod)
+        self._tag = tag
+        self.may_run_on = False
         self._is_constructed = False
         super().__init__(conn_id=conn_id, **options)
         self._is_constructed = True
@@ -138,8 +144,7 @@ class SparkSubmission(SparkSubmitHook):
         if self._is_yarn_cluster_mode:
             # First the client, so that nothing is submitted afterwards.
             self.end()
-            if self._yarn_application_id:
-                self.kill_application(self._yarn_application_id)
+            self._kill_submitted()
             return
         if self._driver is not None:
             self.end()
@@ -154,10 +159,28 @@ class SparkSubmission(SparkSubmitHook):
         pod. A failure is only logged.
         """
         if is_on_yarn(application_id):
-            # Without the REST interface the provider uses the `yarn` command, which a worker seldom has.
-            self._kill_yarn_application(application_id)
+            # The provider's own order logs a refusal as any other answer.
+            self._order_on_yarn(f"application {application_id}", lambda manager: manager.kill(application_id))
         elif self._driver is not None:
             self._driver.kill(application_id)
+
+    def _kill_submitted(self) -> None:
+        """Kill what was submitted to YARN. Where the worker's logging hides the id, the tag finds it."""
+        if self._submitted_id:
+            self.kill_application(self._submitted_id)
+        elif self._tag:
+            self._order_on_yarn(f"the application with the tag {self._tag}", self._kill_tagged)
+
+    def _kill_tagged(self, manager: ResourceManager) -> None:
+        for application_id in filter(is_on_yarn, manager.applications(self._tag, ALIVE)):
+            manager.kill(application_id)
+
+    def _order_on_yarn(self, what: str, order: Callable[[ResourceManager], None]) -> None:
+        try:
+            order(self.resource_manager())
+        except (ValueError, RuntimeError) as error:
+            self.may_run_on = True
+            self.log.warning("On YARN %s may still run: %s. 'yarn application -kill' ends it.", what, error)
 
     def delete_pod(self) -> None:
         """Delete the driver's pod, if there is one. A failure is only logged."""

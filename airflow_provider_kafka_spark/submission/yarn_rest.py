@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ YARN_ID = re.compile(r"application_\d+_\d+")
 _VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 #: To connect, and to read, in seconds: those of the Spark provider.
 _TIMEOUTS = (5, 30)
+_LONGEST_ANSWER = 300
+
+log = logging.getLogger(__name__)
 
 
 def is_on_yarn(application_id: str) -> bool:
@@ -79,9 +83,14 @@ class ResourceManager:
                 auth=self.auth,
                 timeout=_TIMEOUTS,
             )
-            answer.raise_for_status()
         except requests.RequestException as error:
             raise RuntimeError(f"The order to end application {application_id}: {error!r}") from error
+        if not answer.ok:
+            raise RuntimeError(
+                f"YARN must take the order to end application {application_id}; got HTTP {answer.status_code}: "
+                f"{answer.text[:_LONGEST_ANSWER]!r}"
+            )
+        log.info("YARN has the order to end application %s.", application_id)
 
 
 def resource_manager_address(environ: Mapping[str, str]) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -26,6 +28,7 @@ from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.core.job_requests import job_request
 from tests.driver_program import Driver
+from tests.web_server import serving
 
 REQUEST = job_request(report_uri="")
 
@@ -148,8 +151,32 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
         JobProgress(1, 2, 3.0),
     ]
     log = capsys.readouterr().out
-    assert f"YARN kill request for {OURS}" in log
-    assert f"YARN kill request for {FOREIGN}" not in log
+    assert f"On YARN application {OURS} may still run" in log
+    assert f"application {FOREIGN} may" not in log
+
+
+@pytest.mark.parametrize("status", [202, 403], ids=["taken", "refused"])
+def test_on_yarn_a_kill_finds_the_application_whose_id_is_not_logged(
+    driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str], status: int
+) -> None:
+    """Spark's logging may hide the id. An order that YARN refuses is said, with its reason."""
+    ordered: list[str] = []
+
+    def answer(method: str, path: str) -> tuple[int, str]:
+        if method == "PUT":
+            ordered.append(path)
+            return status, "alice may not"
+        (tag,) = parse_qs(urlsplit(path).query)["applicationTags"]
+        apps = [{"id": id_, "state": "RUNNING", "applicationTags": of} for id_, of in ((OURS, tag), (FOREIGN, "x"))]
+        return 200, json.dumps({"apps": {"app": apps}})
+
+    driver("emit(JobProgress(1, 2, 3.0))")
+    with serving(answer) as address:
+        connection("spark_default", conn_type="spark", host="yarn", extra=of_yarn(address))
+        killed_at_progress("was ordered to end" if status == 202 else "may still run")
+
+    assert ordered == [f"/ws/v1/cluster/apps/{OURS}/state"]
+    assert ("HTTP 403: 'alice may not'" in capsys.readouterr().out) == (status == 403)
 
 
 def test_a_page_of_yarn_that_is_no_web_address_is_no_link(driver: Driver, connection: Callable[..., None]) -> None:
@@ -305,7 +332,7 @@ def test_in_cluster_mode_an_unrecorded_application_is_killed(
     with pytest.raises(StartNotRecordedError, match=OURS):
         run(unrecorded)
 
-    assert f"YARN kill request for {OURS}" in capsys.readouterr().out
+    assert f"On YARN application {OURS} may still run" in capsys.readouterr().out
 
 
 @contextmanager

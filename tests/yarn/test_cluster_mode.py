@@ -38,17 +38,35 @@ def test_a_job_that_is_followed_by_rest_reports_back(survivor: Survivor) -> None
     assert result["application_id"] in ti.pushed["_link_SparkApplicationLink"]
 
 
-def test_killing_the_task_kills_the_application(survivor: Survivor) -> None:
-    """``on_kill`` ends the application on YARN, and the task fails."""
+_WARNINGS_ONLY = """
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+"""
+
+
+@pytest.mark.parametrize("level", ["info", "warn"])
+def test_killing_the_task_kills_the_application(
+    survivor: Survivor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, level: str
+) -> None:
+    """``on_kill`` ends the application on YARN, and the task fails. Without a line of the log that has its id, the
+    worker finds it by its tag.
+    """
+    if level == "warn":
+        monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+        (tmp_path / "log4j2.properties").write_text(_WARNINGS_ONLY)
     operator = survivor.operator()
 
     def kill_once_running() -> None:
-        until(lambda: operator.spark_application_url is not None, "it runs", 120.0)
+        until(lambda: [app["state"] for app in survivor.applications()] == ["RUNNING"], "it runs", 120.0)
+        assert (operator.spark_application_url is None) == (level == "warn")
         operator.on_kill()
 
     killer = threading.Thread(target=kill_once_running)
     killer.start()
-    with pytest.raises(JobKilledError, match="application_"):
+    with pytest.raises(JobKilledError, match="was ordered to end"):
         operator.execute(task_context())  # type: ignore[arg-type]
     killer.join()
 

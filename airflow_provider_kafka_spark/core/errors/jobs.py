@@ -210,7 +210,8 @@ class SourceStalledError(JobError):
 class JobKilledError(JobError):
     """The task was killed, and its job ordered to end. Airflow decides whether it is tried again.
 
-    Clear the task to go on. It writes only what is missing.
+    If the cluster did not take the order, the message says that the job may still run. Clear the task to go on. It
+    writes only what is missing.
     """
 
     code = "KS714"
