@@ -166,8 +166,12 @@ def kubernetes_cluster() -> Iterator[KubernetesCluster]:
 
 @pytest.fixture(scope="session")
 def other_broker() -> Iterator[KafkaBroker]:
-    """Another cluster than that of ``kafka_broker``, which a test may kill and start again."""
-    with KafkaBroker() as broker:
+    """Another cluster than that of ``kafka_broker``, which a test may kill and start again.
+
+    A broker that is started again waits until its earlier session has expired: 9 seconds by default.
+    """
+    properties = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    with KafkaBroker(properties=properties) as broker:
         yield broker
 
 

@@ -189,10 +189,11 @@ def test_a_sensor_is_met_by_records_that_are_there(
     answers: Counter[bool] = Counter()
     for _ in range(5):
         log.grow()
+        records = log.records()
         for moment in MOMENTS:
             sensor = KafkaTimestampReachedSensor(task_id="wait", topics=[log.name], timestamp=moment)
             answer = sensor.poke(task_context()) is not False  # type: ignore[arg-type]
-            reached = {r.partition for r in log.records() if moment <= r.timestamp <= latest}
+            reached = {r.partition for r in records if moment <= r.timestamp <= latest}
             assert answer == (reached == {0, 1}) or (not kind.has_any_order and not answer)
             answers[answer] += 1
     assert answers[True] > 0
