@@ -27,8 +27,9 @@ from airflow_provider_kafka_spark.submission.yarn_rest import (
     ALIVE,
     YARN_ID,
     ResourceManager,
+    active_address,
     is_on_yarn,
-    resource_manager_address,
+    resource_manager_addresses,
 )
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
 from airflow_provider_kafka_spark.toolchain.process_group import end_group
@@ -278,11 +279,11 @@ class SparkSubmission(SparkSubmitHook):
         try:
             return super()._get_yarn_rm_base_url()
         except ValueError:
-            address = resource_manager_address({**os.environ, **(self._env_vars or {})})
-            if address is None:
+            addresses = resource_manager_addresses({**os.environ, **(self._env_vars or {})})
+            if not addresses:
                 raise
-            self._yarn_rm_base_url = address
-            return address
+        # Not kept: another one may be active at the next question.
+        return active_address(addresses, self._resolved_yarn_rm_auth)
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         # The process has just started; a kill a moment earlier found nothing to kill.
@@ -327,7 +328,7 @@ class SparkSubmission(SparkSubmitHook):
         """The application's page on YARN, or None if the worker does not know YARN's address."""
         try:
             page = f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
-        except ValueError:
+        except (ValueError, RuntimeError):
             return None
         return page if is_web_address(page) else None
 

@@ -25,7 +25,9 @@ YARN_ID = re.compile(r"application_\d+_\d+")
 _VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 #: To connect, and to read, in seconds: those of the Spark provider.
 _TIMEOUTS = (5, 30)
-_LONGEST_ANSWER = 300
+#: For the search of the active one: Airflow ends a worker five seconds after the signal that kills its task.
+_SEARCH_TIMEOUTS = (1, 3)
+_ACCEPTED, _LONGEST_ANSWER = 202, 300
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +87,7 @@ class ResourceManager:
             )
         except requests.RequestException as error:
             raise RuntimeError(f"The order to end application {application_id}: {error!r}") from error
-        if not answer.ok:
+        if answer.status_code != _ACCEPTED and not _has_state(answer):
             raise RuntimeError(
                 f"YARN must take the order to end application {application_id}; got HTTP {answer.status_code}: "
                 f"{answer.text[:_LONGEST_ANSWER]!r}"
@@ -93,8 +95,37 @@ class ResourceManager:
         log.info("YARN has the order to end application %s.", application_id)
 
 
-def resource_manager_address(environ: Mapping[str, str]) -> str | None:
-    """The ResourceManager's web address, as the Hadoop configuration of this worker has it."""
+def _has_state(answer: requests.Response) -> bool:
+    """As of an application that has ended. Without an active ResourceManager, a standby answers 200 with a text."""
+    try:
+        return answer.ok and "state" in answer.json()
+    except (ValueError, TypeError):
+        return False
+
+
+def active_address(addresses: Sequence[str], auth: AuthBase | None = None) -> str:
+    """The one of several ResourceManagers that is active; otherwise the first that answers, or the first.
+
+    A standby redirects requests, but one that is down does not. Each says by itself what it is (``RMWebAppFilter``).
+
+    :param addresses: at least one; a single one is not asked.
+    """
+    if len(addresses) == 1:
+        return addresses[0]
+    answered = []
+    for address in addresses:
+        try:
+            answer = requests.get(f"{address}/ws/v1/cluster/info", auth=auth, timeout=_SEARCH_TIMEOUTS)
+            answered.append(address)
+            if answer.json()["clusterInfo"]["haState"] == "ACTIVE":
+                return address
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            log.debug("The ResourceManager at %s does not say whether it is active: %r", address, error)
+    return (answered or addresses)[0]
+
+
+def resource_manager_addresses(environ: Mapping[str, str]) -> list[str]:
+    """The ResourceManagers' web addresses, as the Hadoop configuration of this worker has them; often one, or none."""
     for variable in ("YARN_CONF_DIR", "HADOOP_CONF_DIR"):
         site = Path(environ.get(variable, "")) / "yarn-site.xml"
         if not environ.get(variable) or not site.is_file():
@@ -105,14 +136,16 @@ def resource_manager_address(environ: Mapping[str, str]) -> str | None:
         }
         secure = properties.get("yarn.http.policy") == "HTTPS_ONLY"
         scheme, kind, port = ("https", "webapp.https.address", 8090) if secure else ("http", "webapp.address", 8088)
-        # If there are several, each of them redirects to the active one.
         ids = [name.strip() for name in properties.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
+        found = []
         for suffix in ("", *(f".{name}" for name in ids if name)):
             address = _expanded(properties, f"yarn.resourcemanager.{kind}{suffix}")
             host = _expanded(properties, f"yarn.resourcemanager.hostname{suffix}")
             if address or host:
-                return f"{scheme}://{address or f'{host}:{port}'}"
-    return None
+                found.append(f"{scheme}://{address or f'{host}:{port}'}")
+        if found:
+            return found
+    return []
 
 
 def _expanded(properties: Mapping[str, str], name: str) -> str | None:

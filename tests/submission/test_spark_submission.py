@@ -27,6 +27,7 @@ from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
 from tests.core.job_requests import job_request
+from tests.web_server import serving
 
 PASSWORD = "pa55-of-kafka"
 KEYTAB = b"\x05\x02a keytab"
@@ -374,27 +375,43 @@ def test_an_executor_of_a_standalone_cluster_unpacks_into_its_own_folder(submit:
 
 
 @pytest.mark.parametrize(
-    ("properties", "address"),
+    ("properties", "addresses"),
     [
-        pytest.param({"hostname": "rm"}, "http://rm:8088", id="host"),
-        pytest.param({"hostname": "rm", "webapp.address": "rm:8000"}, "http://rm:8000", id="address"),
+        pytest.param({"hostname": "rm"}, ["http://rm:8088"], id="host"),
+        pytest.param({"hostname": "rm", "webapp.address": "rm:8000"}, ["http://rm:8000"], id="address"),
         pytest.param(
-            {"ha.rm-ids": "a, b", "hostname.a": "rm-a", "hostname.b": "rm-b"}, "http://rm-a:8088", id="several",
+            {"ha.rm-ids": "a, b", "hostname.a": "rm-a", "hostname.b": "rm-b"}, ["http://rm-a:8088", "http://rm-b:8088"],
+            id="several",
         ),
         pytest.param(
             {"hostname": "rm", "webapp.address": "${yarn.resourcemanager.hostname}:${port}", "/port": "8000"},
-            "http://rm:8000", id="address-by-others",
+            ["http://rm:8000"], id="address-by-others",
         ),
-        pytest.param({"hostname": "rm", "webapp.address": "${none}:8000"}, "http://rm:8088", id="address-by-nothing"),
-        pytest.param({"hostname": "rm", "/yarn.http.policy": "HTTPS_ONLY"}, "https://rm:8090", id="https"),
-        pytest.param({}, None, id="nothing"),
+        pytest.param({"hostname": "rm", "webapp.address": "${none}:8000"}, ["http://rm:8088"], id="address-by-nothing"),
+        pytest.param({"hostname": "rm", "/yarn.http.policy": "HTTPS_ONLY"}, ["https://rm:8090"], id="https"),
+        pytest.param({}, [], id="nothing"),
     ],
 )  # fmt: skip
-def test_where_yarn_answers(tmp_path: Path, properties: dict[str, str], address: str | None) -> None:
+def test_where_yarn_answers(tmp_path: Path, properties: dict[str, str], addresses: list[str]) -> None:
     """As the Hadoop configuration of the worker has it."""
     items = {
         n.removeprefix("/") if n.startswith("/") else f"yarn.resourcemanager.{n}": v for n, v in properties.items()
     }
     lines = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in items.items())
     (tmp_path / "yarn-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
-    assert yarn_rest.resource_manager_address({"HADOOP_CONF_DIR": str(tmp_path)}) == address
+    assert yarn_rest.resource_manager_addresses({"HADOOP_CONF_DIR": str(tmp_path)}) == addresses
+
+
+def test_the_active_one_of_several_resource_managers() -> None:
+    """Also if one is down; and if none is active, one that answers may say why."""
+    state = {"b": "STANDBY", "c": "ACTIVE"}
+
+    def of(name: str) -> Callable[[str, str], tuple[int, str]]:
+        return lambda *_: (200, json.dumps({"clusterInfo": {"haState": state[name]}}))
+
+    nobody = "http://127.0.0.1:1"
+    with serving(of("b")) as standby, serving(of("c")) as active:
+        assert yarn_rest.active_address([nobody, standby, active]) == active
+        state["c"] = "STANDBY"
+        assert yarn_rest.active_address([nobody, standby, active]) == standby
+    assert yarn_rest.active_address([nobody, active]) == nobody
