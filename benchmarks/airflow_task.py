@@ -142,16 +142,16 @@ class _CapturedError(Exception):
 
 class _TaskStateStore:
     def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._values.get(key, default)
+        return self.values.get(key, default)
 
     def set(self, key: str, value: Any, **_: Any) -> None:
-        self._values[key] = value
+        self.values[key] = value
 
     def delete(self, key: str) -> None:
-        self._values.pop(key, None)
+        self.values.pop(key, None)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, 
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules, resolve_window
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, RangeReport, Transform
 from airflow_provider_kafka_spark.operators.asset_events import parts_by_topic
+from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore
+from benchmarks.airflow_task import task_context
 
 #: What is done at a size. What it needs is made before, so that only the work is measured.
 Work = Callable[[], object]
@@ -89,6 +92,23 @@ def bytes_of_result(count: int) -> Work:
     report = JobReport("run", plan.digest, reported, ("copy",), "local-1", "4.0.0", 1.0)
     result = result_of_run(report, plan)
     return lambda: len(json.dumps(short_result(result)))
+
+
+def largest_state(count: int) -> Work:
+    """The largest value that a task stores of its run, with its plan of as many ranges, whose offsets look like nothing
+    that could be compressed.
+    """
+    numbers = random.Random(1)  # noqa: S311
+    starts = [numbers.randrange(1, 1_000_000) for _ in range(count)]
+    ranges = OffsetRanges(OffsetRange("orders", i, at, at + numbers.randrange(at)) for i, at in enumerate(starts, 1))
+    plan = ReplayPlan("source", "target", Target("copy"), ranges)
+    context = task_context()
+
+    def work() -> int:
+        RunStateStore(context, "copy").submitting(RunState("1" * 16), plan, 0, "exactly_once")
+        return max(len(json.dumps(value)) for value in context["task_state_store"].values.values())
+
+    return work
 
 
 def bytes_of_entry(count: int) -> Work:
@@ -169,6 +189,7 @@ RULES: Mapping[str, Callable[[int], Work]] = {
     "bytes of the events of a copy, `topic_map`": events_by_map,
     "bytes of a result": bytes_of_result,
     "bytes of an entry of the ledger": bytes_of_entry,
+    "bytes of the largest value of a task's state": largest_state,
     "coverage of copies that overlap": overlapping_copies,
     "bytes of `coverage --json`": coverage_json,
 }

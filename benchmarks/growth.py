@@ -8,8 +8,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -80,6 +79,7 @@ CURVES: tuple[Curve, ...] = (
     _rule("bytes of the events of a copy, `topic_map`", "targets", (10, 100, 1_000), 1e6, BYTES),
     _rule("bytes of a result", "ranges", (1_000, 10_000, 100_000), 1e6, BYTES),
     _rule("bytes of an entry of the ledger", "ranges", (1_000, 10_000, 100_000), 1e6, BYTES),
+    _rule("bytes of the largest value of a task's state", "ranges", (1_000, 10_000, 100_000), 65_535, BYTES),
     _rule("coverage of copies that overlap", "copies", (500, 1_500, 5_000), 1.0),
     _rule("bytes of `coverage --json`", "copies", (500, 1_500, 5_000), 10e6, BYTES),
 )
@@ -90,27 +90,50 @@ BROKER_CURVES: tuple[tuple[str, str, Sequence[int], float, Callable[[KafkaBroker
     ("ranges with a marker, counted again", "ranges", (10, 100, 1_000), 3.0, growing_requests.ranges_with_markers),
     ("timestamps for a `topic_map`", "targets", (10, 100, 500), 10.0, growing_requests.timestamps_of_targets),
     ("a round of groups", "groups", (10, 100, 1_000), 10.0, growing_requests.groups),
-    ("a round of moments", "moments", (10, 100, 1_000), 3.0, growing_requests.moments),
+    ("a round of moments", "moments", (100, 300, 1_000), 1.0, growing_requests.moments),
+    ("a round of moments that are awaited", "moments", (100, 300, 1_000), 1.0, growing_requests.awaited_moments),
     ("`assign` of ten partitions", "partitions of their topics", (100, 500, 2_000), 1.0, growing_requests.assigned),
 )
 
 
 def measure_all() -> Section:
-    """The rules, what is asked of a broker, and a copy."""
-    with KafkaBroker() as broker, ExitStack() as stack:
-        connect_to(broker.bootstrap_servers)
-        seconds_of_copy = stack.enter_context(growing_copies.copies_at(broker))
-        at_broker = [
-            Curve(name, of, sizes, growing_requests.seconds_at(broker, prepare), most)
-            for name, of, sizes, most, prepare in BROKER_CURVES
-        ]
-        copies = Curve("copy of partitions with five records", "partitions", (100, 500, 2_000), seconds_of_copy, 60.0)
-        return measure((*CURVES, *at_broker, copies))
+    """The rules, and what is asked of a broker, copied and planned: each at a broker without the topics of others."""
+    measured = _measured(CURVES)
+    for curves_at in (_requests_at, _copies_at, _plans_at, _new_targets_at):
+        with KafkaBroker() as broker:
+            connect_to(broker.bootstrap_servers)
+            measured += _measured(curves_at(broker))
+    return _section(measured)
 
 
-def measure(curves: Sequence[Curve]) -> Section:
-    """Measure each curve, fit its exponent, and draw it."""
-    measured = [(curve, _values(curve)) for curve in curves]
+def _requests_at(broker: KafkaBroker) -> Iterator[Curve]:
+    for name, of, sizes, most, prepare in BROKER_CURVES:
+        yield Curve(name, of, sizes, growing_requests.seconds_at(broker, prepare), most)
+
+
+def _copies_at(broker: KafkaBroker) -> Iterator[Curve]:
+    with growing_copies.copies_at(broker) as (of_partitions, of_ranges):
+        yield Curve("copy of partitions with five records", "partitions", (100, 500, 2_000), of_partitions, 60.0)
+        yield Curve("copy of ranges with gaps of one partition", "ranges", (300, 3_000, 15_000), of_ranges, 10.0)
+
+
+def _plans_at(broker: KafkaBroker) -> Iterator[Curve]:
+    plan, sizes = growing_requests.plans_at(broker), (1_000, 3_000, 10_000)
+    yield Curve("plan at a broker, CPU of the task", "partitions", sizes, lambda size: plan(size)[0], 1.0)
+    yield Curve("plan at a broker, on the clock", "partitions", sizes, lambda size: plan(size)[1], 3.0)
+
+
+def _new_targets_at(broker: KafkaBroker) -> Iterator[Curve]:
+    value_at = growing_requests.seconds_at(broker, growing_requests.created)
+    yield Curve("`create_target_topics`", "partitions", (100, 300, 1_000), value_at, 10.0)
+
+
+def _measured(curves: Iterable[Curve]) -> list[tuple[Curve, list[float]]]:
+    return [(curve, _values(curve)) for curve in curves]
+
+
+def _section(measured: Sequence[tuple[Curve, list[float]]]) -> Section:
+    """Fit the exponent of each curve, and draw it."""
     return Section(
         "Growth",
         "The same work at three sizes. The exponent is fitted: with 1, ten times the work costs ten times as much, and "
