@@ -85,6 +85,7 @@ class SparkSubmission(SparkSubmitHook):
         self._driver = None if kubernetes is None else KubernetesDriver(kubernetes, pod)
         self._tag = tag
         self.may_run_on = False
+        self._ended: Any = None
         self._is_constructed = False
         super().__init__(conn_id=conn_id, **options)
         self._is_constructed = True
@@ -237,8 +238,10 @@ class SparkSubmission(SparkSubmitHook):
 
     def end(self) -> None:
         """End all processes: driver and Python children share the group that ``spark-submit`` leads."""
-        if self._submit_sp is not None:
+        if self._submit_sp is not None and self._submit_sp is not self._ended:
             end_group(self._submit_sp.pid)
+            # Its number may be another process's from now on.
+            self._ended = self._submit_sp
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         # The environment is filled while the command is built. By default the process would inherit the worker's.

@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredential
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.submission import spark_submission
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.core.job_requests import job_request
@@ -320,6 +321,20 @@ def test_a_start_that_airflow_does_not_record(driver: Driver) -> None:
 
     assert run().run_id == REQUEST.run_id
     assert written.read_text() == "once"
+
+
+def test_processes_that_have_ended_are_not_ended_again(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their group's number may be that of others."""
+    ended: list[int] = []
+    monkeypatch.setattr(spark_submission, "end_group", ended.append)
+    driver("emit(JobProgress(1, 2, 3.0))")
+    hook = SparkJobHook()
+
+    with pytest.raises(JobReportMissingError):
+        run(hook=hook)
+    hook.kill()
+
+    assert len(ended) == 1
 
 
 def test_in_cluster_mode_an_unrecorded_application_is_killed(
