@@ -15,12 +15,14 @@ class KubernetesDriver:
     """
     :param pod: its name; empty if no job is submitted.
     :ivar state: how a driver was when its state was last asked for.
+    :ivar may_run_on: whether the API server did not take the order to delete a pod.
     """
 
     def __init__(self, api: KubernetesApi, pod: str) -> None:
         self._api = api
         self._pod = pod
         self.state: str | None = None
+        self.may_run_on = False
 
     def start(self, secret: Mapping[str, bytes]) -> str:
         """Let the pod start, which ``spark-submit`` has created.
@@ -63,6 +65,7 @@ class KubernetesDriver:
         try:
             self._api.delete_pod(self._pod)
         except RuntimeError as error:
+            self.may_run_on = True
             log.warning("The driver's pod %s may still run: %s", self._pod, error)
 
     def kill(self, application_id: str) -> None:
@@ -70,6 +73,7 @@ class KubernetesDriver:
         try:
             self._api.kill(application_id)
         except RuntimeError as error:
+            self.may_run_on = True
             log.warning("Spark application %s may still run: %s", application_id, error)
 
     def status(self, application_id: str) -> str | None:

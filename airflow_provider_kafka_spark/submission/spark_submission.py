@@ -61,7 +61,6 @@ class SparkSubmission(SparkSubmitHook):
     :param kubernetes: the API server, where the driver runs in a pod; otherwise None.
     :param pod: the name of this pod.
     :param tag: on YARN, of the application and of no other; empty if no job is submitted.
-    :ivar may_run_on: whether a cluster did not take the order to end an application.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class SparkSubmission(SparkSubmitHook):
         self._submitted_id: str | None = None
         self._driver = None if kubernetes is None else KubernetesDriver(kubernetes, pod)
         self._tag = tag
-        self.may_run_on = False
+        self._refused_on_yarn = False
         self._ended: Any = None
         self._is_constructed = False
         super().__init__(conn_id=conn_id, **options)
@@ -137,6 +136,11 @@ class SparkSubmission(SparkSubmitHook):
         return None if self._driver is None else self._driver.state
 
     @property
+    def may_run_on(self) -> bool:
+        """Whether a cluster did not take the order to end an application."""
+        return self._refused_on_yarn or (self._driver is not None and self._driver.may_run_on)
+
+    @property
     def log_tail(self) -> str:
         """The last lines of the output, for the error of a job that has left nothing else; empty without any."""
         lines = "\n".join(self._mask_cmd([line]) for line in self._tail.lines)
@@ -181,7 +185,7 @@ class SparkSubmission(SparkSubmitHook):
         try:
             order(self.resource_manager())
         except (ValueError, RuntimeError) as error:
-            self.may_run_on = True
+            self._refused_on_yarn = True
             self.log.warning("On YARN %s may still run: %s. 'yarn application -kill' ends it.", what, error)
 
     def delete_pod(self) -> None:

@@ -204,13 +204,19 @@ def killed_at_progress(application: str | None = None) -> list[JobEvent]:
     return events
 
 
-@pytest.mark.parametrize("mode", ["cluster", "client"])
+@pytest.mark.parametrize(("mode", "refuses"), [("cluster", False), ("cluster", True), ("client", False)])
 def test_on_kubernetes_a_kill_ends_no_foreign_pod(
-    driver: Driver, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, mode: str
+    driver: Driver, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, mode: str, refuses: bool
 ) -> None:
-    """The pod has the name that it was given; in client mode all output is the driver's."""
+    """The pod has the name that it was given; in client mode all output is the driver's. A refusal is said."""
     deleted: list[str] = []
-    monkeypatch.setattr(KubernetesApi, "delete_pod", lambda _, name: deleted.append(name))
+
+    def delete(_: KubernetesApi, name: str) -> None:
+        deleted.append(name)
+        if refuses:
+            raise RuntimeError("HTTP 403: pods is forbidden")
+
+    monkeypatch.setattr(KubernetesApi, "delete_pod", delete)
     monkeypatch.setattr(KubernetesApi, "delete_secret", lambda *_: None)
     extra = {"deploy-mode": mode, "report-location": "file:///nowhere", "namespace": "etl"}
     connection("spark_default", conn_type="spark", host="k8s://https://127.0.0.1:1", extra=extra)
@@ -221,7 +227,7 @@ def test_on_kubernetes_a_kill_ends_no_foreign_pod(
         """
     )
 
-    killed_at_progress()
+    killed_at_progress("may still run" if refuses else "was ordered to end")
 
     assert len(set(deleted)) == (mode == "cluster")
     assert all(name.startswith(f"kafka-spark-{REQUEST.run_id}-") for name in deleted)
