@@ -23,14 +23,18 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, CheckpointInUseError, DeliveryError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.offsets.segments import Segment, batch_text, joined
-from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    CheckpointInUseError,
+    DeliveryError,
+    ProtocolError,
+)
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined
+from airflow_provider_kafka_spark.core.offsets.spans import merged, plan_spans
+from airflow_provider_kafka_spark.core.streams.batch_notes import KEPT_NOTES, NOTES_FOLDER, BatchNote
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
-    KEPT_SEGMENTS,
     MANIFEST_NAME,
-    SEGMENTS_FOLDER,
     Batch,
     LatestSubmission,
     StreamManifest,
@@ -53,7 +57,6 @@ from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.jobs.driver import run_job
 from airflow_provider_kafka_spark.jobs.kafka_admin import kafka_admin
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress
-from airflow_provider_kafka_spark.jobs.record_writer import merged
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership, run_ownership
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
 from airflow_provider_kafka_spark.jobs.transform import check_expressions
@@ -74,6 +77,7 @@ def copy_stream(spark: SparkApplication, request: StreamJob) -> JobReport:
     with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock), run_ownership(spark, of_stream) as run:
         _raise_if_moved(spark, stream)
         _take_number(spark, stream, request.submission.number)
+        _remove_notes(spark, stream)
         totals = StreamTotals.of(stream)
         if stream.unfinished_batch is not None:
             _finish(spark, request, stream.unfinished_batch, totals, run)
@@ -215,7 +219,7 @@ def _finish(
             # The stream begins anew, and the batch is of the generation before.
             run = earlier.enter_context(run_ownership(spark, request))
         report = batch.copy_ranges(spark, _of_its_topics(request), run, totals.progress)
-    _keep_segments(spark, str(stream.unfinished_checkpoint), number, report)
+    _keep_note(spark, stream, str(stream.unfinished_checkpoint), number, report)
     hadoop_files.write_whole(spark, f"{stream.unfinished_checkpoint}/commits/{number}", commit_text())
     ends = {r.offset_range.topic_partition: r.offset_range.until_offset for r in report.ranges}
     totals.add(number, report, ends, replayed=True)
@@ -304,23 +308,29 @@ def _copy_batch(
         history=History(),
     )
     report = batch.copy_ranges(spark, _of_its_topics(part), run, totals.progress)
-    _keep_segments(spark, stream.checkpoint, number, report)
+    _keep_note(spark, stream, stream.checkpoint, number, report)
     _keep_reached(spark, request, uncommitted.ends)
     totals.add(number, report, dict(uncommitted.ends))
 
 
-def _keep_segments(spark: SparkApplication, checkpoint: str, number: int, report: JobReport) -> None:
-    """Say beside a batch where its records are, before it is committed: a later try of the task, which does not read
-    the batch again, has it in its result.
+def _keep_note(spark: SparkApplication, stream: StreamRequest, checkpoint: str, number: int, report: JobReport) -> None:
+    """Say beside a batch who has finished it, and what it has copied, before it is committed: a later try of the task
+    does not read the batch again.
     """
-    if report.segments is None:
-        return
-    folder = f"{checkpoint}/{SEGMENTS_FOLDER}"
-    read = OffsetRanges(r.offset_range for r in report.ranges)
-    text = batch_text(read, report.segments, may_have_duplicates=report.may_have_duplicates)
-    hadoop_files.overwrite(spark, f"{folder}/{number}", text)
-    if number >= KEPT_SEGMENTS:
-        hadoop_files.delete(spark, f"{folder}/{number - KEPT_SEGMENTS}")
+    text = BatchNote(stream.owner, report).to_json()
+    hadoop_files.overwrite(spark, f"{checkpoint}/{NOTES_FOLDER}/{number}", text)
+
+
+def _remove_notes(spark: SparkApplication, stream: StreamRequest) -> None:
+    """Remove the oldest notes, up to the first that is of this task."""
+    folder = f"{stream.checkpoint}/{NOTES_FOLDER}"
+    for number in sorted(batch_numbers(hadoop_files.names(spark, folder)))[:-KEPT_NOTES]:
+        text = hadoop_files.read(spark, f"{folder}/{number}")
+        # One that cannot be read tells nothing.
+        with suppress(ProtocolError):
+            if text is not None and BatchNote.from_json(text).owner == stream.owner:
+                return
+        hadoop_files.delete(spark, f"{folder}/{number}")
 
 
 def _keep_reached(spark: SparkApplication, request: StreamJob, ends: Mapping[TopicPartition, int]) -> None:

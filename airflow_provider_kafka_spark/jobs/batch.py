@@ -24,6 +24,7 @@ from airflow_provider_kafka_spark.core.errors import (
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined, segments_of_runs, within
+from airflow_provider_kafka_spark.core.offsets.spans import merged
 from airflow_provider_kafka_spark.core.records.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.runs.run_protocol import counts_for
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport, RangeReport
@@ -33,7 +34,7 @@ from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.lag_watch import LagWatch
 from airflow_provider_kafka_spark.jobs.pace import PaceKeeper
 from airflow_provider_kafka_spark.jobs.progress import OverallProgress, ProgressLog, ProgressTeller
-from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult, merged
+from airflow_provider_kafka_spark.jobs.record_writer import TaskMonitor, WriteResult
 from airflow_provider_kafka_spark.jobs.remaining import (
     Remaining,
     find_remaining,

@@ -7,7 +7,7 @@ worker has them on the class path already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from airflow_provider_kafka_spark.core.errors import JarError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.wire.audit_messages import AuditSettings
 from airflow_provider_kafka_spark.core.wire.writer_classes import marker
 from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure, TaskReport, WriterSettings
@@ -92,15 +92,6 @@ class WriteResult:
             for counter, count in zip(counters, counts, strict=True):
                 counter[index] += count
         self.targets.extend(OffsetRange(t.topic, t.partition, t.first, t.last + 1) for t in report.targets)
-
-
-def merged(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """One range for each partition, from the first offset to the last end."""
-    found: dict[TopicPartition, OffsetRange] = {}
-    for r in sorted(ranges):
-        first = found.setdefault(r.topic_partition, r)
-        found[r.topic_partition] = replace(first, until_offset=max(first.until_offset, r.until_offset))
-    return tuple(found.values())
 
 
 def run_writer(

@@ -44,6 +44,7 @@ from airflow_provider_kafka_spark.operators.planned_stream import plan_stream, p
 from airflow_provider_kafka_spark.operators.stream_result import (
     Collected,
     collected_stream,
+    finished_before,
     finished_of,
     nothing_collected,
     stream_result,
@@ -149,17 +150,17 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             if self.plan_only and job is None:
                 plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
                 return self._done_planning(task_try, planned, plan)
+            before = finished_before(task_try, store, folder, stream_plan, planned)
             if stream_plan.has_work:
-                before = store.finished_before(stream_plan.manifest.stream_id, planned.plan.ranges)
                 with (
-                    ledger.running(planned, partial(finished_of, folder, planned), before),
+                    ledger.running(planned, partial(finished_of, folder, planned), before.ranges),
                     MemoryPlace(context, self.task_id).watched(),
                 ):
                     collected = self._collected(task_try, store, folder, stream_plan, planned, job, manager)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 collected = nothing_collected(planned, stream_plan, checkpoint)
-            result = stream_result(task_try, store, folder, group, stream_plan, planned, collected)
+            result = stream_result(task_try, before, group, stream_plan, planned, collected)
             store.finished(result)
             if not result["records_read"] and not result["finished_before"]:
                 self._skip_if_empty(planned.plan)
@@ -299,17 +300,19 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
         :return: the number of the submission, and the report.
         """
+        stream = planned.stream
+        if stream is None:
+            raise ValueError("The plan of a stream must have its checkpoint.")
         with self._logins(task_try) as logins:
             self._remember(task_try)
-            stream_id, now_ms = stream_plan.manifest.stream_id, int(time.time() * 1000)
-            delivery, known = planned.parameters.delivery, folder.latest_submission()
-            number, untrusted = store.submitting(planned.plan, stream_id, now_ms, delivery, known)
+            now_ms, known = int(time.time() * 1000), folder.latest_submission()
+            number, untrusted = store.submitting(stream, now_ms, planned.parameters.delivery, known)
             request = planned.request(Submission(number, now_ms, untrusted), logins, self.progress_seconds)
             request = MemoryPlace(task_try.context, self.task_id).careful(request, task_try.parameters.source_options)
             on_event = partial(self._on_event, task_try.context)
-            remote = None if manager is None else task_try.spark.remote_job(stream_id, planned.instance, "")
-            if manager is not None and remote is not None and planned.stream is not None:
-                job = DeferredStream(remote, number, planned.run_id, stream_plan, planned.plan, planned.stream)
+            remote = None if manager is None else task_try.spark.remote_job(stream.stream_id, planned.instance, "")
+            if manager is not None and remote is not None:
+                job = DeferredStream(remote, number, planned.run_id, stream_plan, planned.plan, stream)
                 store.deferring(job)
                 TaskState(task_try.context, self.task_id).set(_APPLICATION_KEY, "")
                 started = task_try.spark.start(request, on_event, logins, remote)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.run_mark import judge_run
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.offsets.segments import MappedBatch, joined, within
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.segments import joined
 from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.streams.batch_notes import FinishedBatches
 from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import (
@@ -28,9 +28,9 @@ from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.state.stream_state import StreamRunStore
 
-_UNKNOWN_TARGETS = (
-    "Earlier tries of this task finished batches, and with target_topic_expr their target ranges are unknown: "
-    "target_ranges and the asset event only have the ranges of this try."
+_UNKNOWN = (
+    "No note beside the checkpoint says which task has finished {}: they are neither in this result nor in its asset "
+    "event. If an earlier try of this task was it, nothing announces them."
 )
 
 
@@ -73,6 +73,26 @@ def collected_stream(
     return Collected(report, finished, tuple(warnings))
 
 
+def finished_before(
+    task_try: TaskTry, store: StreamRunStore, folder: CheckpointFolder, stream_plan: StreamPlan, planned: PlannedCopy
+) -> FinishedBatches:
+    """What earlier tries of this task have finished, and no other task.
+
+    :raises CheckpointError: if the notes beside the batches cannot be read.
+    """
+    stream = planned.stream
+    if stream is None:
+        return FinishedBatches()
+    numbers, passed = store.batches_before(stream), store.passed_before(stream)
+    notes = folder.notes(stream_plan.generation, numbers) if numbers else {}
+    # What is gone is in the result.
+    passed = passed.subtract(m.offset_range for m in planned.plan.missing)
+    found = FinishedBatches.of(notes, stream.owner, passed)
+    if found.unknown:
+        task_try.log.warning("%s", _warning_of(found.unknown))
+    return found
+
+
 def nothing_collected(planned: PlannedCopy, stream_plan: StreamPlan, checkpoint: Checkpoint | None) -> Collected:
     """Where the stream stands that has no new records."""
     nothing = report_of_nothing(planned.plan, stream_plan.manifest.stream_id)
@@ -89,8 +109,7 @@ def finished_of(folder: CheckpointFolder, planned: PlannedCopy) -> OffsetRanges:
 
 def stream_result(
     task_try: TaskTry,
-    store: StreamRunStore,
-    folder: CheckpointFolder,
+    before: FinishedBatches,
     group: ConsumerGroup | None,
     stream_plan: StreamPlan,
     planned: PlannedCopy,
@@ -100,7 +119,7 @@ def stream_result(
 
     :param group: for lag monitors, or None.
     """
-    finished, warnings = collected.finished, list(collected.warnings)
+    finished, warnings, report = collected.finished, list(collected.warnings), collected.report
     stream_id, plan = stream_plan.manifest.stream_id, planned.plan
     existing = {p.topic for p in finished} & task_try.source.topic_names()
     after = task_try.source.state(existing, only=finished)
@@ -108,60 +127,43 @@ def stream_result(
         plan = plan.after_job(after, planned.rules, task_try.source.cuts(plan.reached, after))
     lags = lag_of(finished, after, planned.rules)
     committed = None if group is None else group.commit(finished)
-    finished_before = store.finished_before(stream_id, plan.ranges)
-    if finished_before and plan.target.topic_expr is not None:
-        warnings.append(_UNKNOWN_TARGETS)
-    for warning in first_ten([*collected.report.warnings, *warnings], "more warnings in the result"):
+    for warning in first_ten([*report.warnings, *warnings], "more warnings in the result"):
         task_try.log.warning("%s", warning)
-    result = result_of_stream(collected.report, plan, stream_plan, lags, committed, tuple(warnings))
-    written = _written_before(store, stream_id, plan, collected.report, result)
-    mapped, may_repeat = _mapped_before(task_try, folder, stream_plan, planned, collected.report, finished_before)
-    may_repeat = may_repeat or collected.report.may_have_duplicates
+    if before.unknown:
+        warnings.append(_warning_of(before.unknown))
+    result = result_of_stream(report, plan, stream_plan, lags, committed, tuple(warnings))
+    target_ids = {**before.target_ids, **report.target_ids}
+    may_repeat = before.may_have_duplicates or report.may_have_duplicates
     return {
         **result,
-        **mapped,
-        "finished_before": finished_before.format(),
-        "written_before": written,
-        "evidence": planned.evidence(collected.report.target_ids, stream_id, may_have_duplicates=may_repeat),
+        **_mapped_before(planned, report, before),
+        "finished_before": before.ranges.format(),
+        "written_before": _written_before(plan.targets(target_ids).dicts(before.target_ranges()), result),
+        "evidence": planned.evidence(target_ids, stream_id, may_have_duplicates=may_repeat),
     }
 
 
-def _written_before(
-    store: StreamRunStore, stream_id: str, plan: ReplayPlan, report: JobReport, result: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Where the target has what earlier tries had finished; dead letters are added to those of the result."""
-    written = plan.targets(report.target_ids).marked(store.written_before(stream_id, plan.target_ends))
-    dead = plan.target.dead_letters
+def _written_before(written: list[dict[str, Any]], result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Where the target has what earlier tries had finished; dead letters, and its topics, are added to the result.
+
+    :param written: with the dead letters.
+    """
+    dead = result.get("dead_letters", {}).get("topic")
     if dead is not None:
         result["dead_letters"]["ranges"] += [r for r in written if r["topic"] == dead]
-    return [r for r in written if r["topic"] != dead]
+    kept = [r for r in written if r["topic"] != dead]
+    result["target_topics"] = list(dict.fromkeys([*result["target_topics"], *(r["topic"] for r in kept)]))
+    return kept
 
 
-def _mapped_before(
-    task_try: TaskTry,
-    folder: CheckpointFolder,
-    stream_plan: StreamPlan,
-    planned: PlannedCopy,
-    report: JobReport,
-    finished_before: OffsetRanges,
-) -> tuple[dict[str, Any], bool]:
-    """The segments of a result, with those of earlier tries; and whether those may be in the target more than once."""
+def _mapped_before(planned: PlannedCopy, report: JobReport, before: FinishedBatches) -> dict[str, Any]:
+    """The segments of a result, with those of earlier tries."""
     is_mapped = report.segments is not None or not report.records_written
-    if not (finished_before and planned.transform.provenance.in_segments and is_mapped):
-        return {}, False
-    before = _segments(task_try, folder, stream_plan)
-    segments = {*(report.segments or ()), *within(before.segments, finished_before)}
-    mapped = {
-        "segments": [s.to_dict() for s in joined(segments)],
-        "mapped_before": before.ranges.intersect(finished_before).format(),
-    }
-    return mapped, bool(before.repeated.intersect(finished_before))
+    if not (before.ranges and planned.transform.provenance.in_segments and is_mapped):
+        return {}
+    segments = joined({*(report.segments or ()), *before.segments})
+    return {"segments": [s.to_dict() for s in segments], "mapped_before": before.mapped.format()}
 
 
-def _segments(task_try: TaskTry, folder: CheckpointFolder, stream_plan: StreamPlan) -> MappedBatch:
-    """What finished batches have read and where its records are, as far as the checkpoint says it."""
-    try:
-        return folder.segments(stream_plan.generation)
-    except KafkaSparkError as error:
-        task_try.log.warning("The result has no segments of what earlier tries had finished: %s", error)
-        return MappedBatch(OffsetRanges(), (), OffsetRanges())
+def _warning_of(unknown: Iterable[OffsetRange]) -> str:
+    return _UNKNOWN.format(", ".join(first_ten([r.format() for r in unknown])))

@@ -19,16 +19,16 @@ from airflow_provider_kafka_spark.core.errors import (
     CheckpointInUseError,
     CheckpointMissingError,
     KafkaSparkError,
+    ProtocolError,
 )
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.offsets.segments import MappedBatch, batch_in
+from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url
+from airflow_provider_kafka_spark.core.streams.batch_notes import NOTES_FOLDER, BatchNote
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     GENERATION_PREFIX,
     LARGEST_FILE,
     LOCK_NAME,
     MANIFEST_NAME,
-    SEGMENTS_FOLDER,
     STALE_SECONDS,
     SUBMISSION_NAME,
     Batch,
@@ -184,20 +184,22 @@ class CheckpointFolder:
         name = f"{SUBMISSION_NAME} in {self.location}"
         return 0 if text is None else LatestSubmission.from_json(text, name).number
 
-    def segments(self, generation: int) -> MappedBatch:
-        """What the newest batches have read, and where its records are.
+    def notes(self, generation: int, numbers: range) -> dict[int, BatchNote]:
+        """What stands beside these batches. A note that is damaged counts as absent.
 
-        :raises CheckpointError: if a file cannot be read.
-        :raises InvalidInputError: if one is damaged.
+        :raises CheckpointError: if one cannot be read.
         """
-        folder = self._path / f"{GENERATION_PREFIX}{generation}" / SEGMENTS_FOLDER
+        folder = self._path / f"{GENERATION_PREFIX}{generation}" / NOTES_FOLDER
         _refuse_link(folder)
+        found = {}
         with self._reached():
-            texts = {f"{folder.name}/{number}": _text(folder / str(number)) for number in _numbers(folder)}
-        batches = [batch_in(text, name) for name, text in texts.items() if text is not None]
-        read = OffsetRanges().merge(r for batch in batches for r in batch.ranges)
-        repeated = OffsetRanges().merge(r for batch in batches for r in batch.repeated)
-        return MappedBatch(read, tuple(s for batch in batches for s in batch.segments), repeated)
+            texts = {n: _text(folder / str(n)) for n in sorted(_numbers(folder)) if n in numbers}
+        for number, text in texts.items():
+            try:
+                found[number] = BatchNote.from_json(text or "")
+            except ProtocolError as error:
+                log.warning("The note of batch %s tells nothing: %s", number, error)
+        return found
 
     def stale_lock(self) -> str | None:
         """Check whether another run uses the checkpoint: an active run changes its lock every few seconds.

@@ -24,13 +24,13 @@ class _StoredStream:
     """Where a task instance began.
 
     :param ranges: of the first try, one for each partition.
-    :param target_ends: ends of the target's partitions before it.
+    :param first_batch: number of the first batch that it could finish.
     """
 
     try_numbers: TryNumbers
     stream_id: str
     ranges: OffsetRanges
-    target_ends: Mapping[str, Mapping[int, int]]
+    first_batch: int
     submission: int = 0
     untrusted_until: int = 0
     result: dict[str, Any] | None = None
@@ -57,7 +57,7 @@ class StreamRunStore:
     """Where this task instance began in a stream; the checkpoint has only where the stream stands now.
 
     A try that failed may have finished batches, which the next try does not read again. The result and the asset event
-    include them.
+    include them. Other DAG runs may have finished some too, so the notes beside the batches say which are meant.
 
     :param task_id: of the operator.
     """
@@ -76,42 +76,30 @@ class StreamRunStore:
             return None
         return whole_result(stored.result)
 
-    def finished_before(self, stream_id: str, ranges: OffsetRanges) -> OffsetRanges:
-        """What earlier tries finished, since this task instance first submitted the stream or last succeeded.
+    def batches_before(self, stream: StreamRequest) -> range:
+        """The batches that were finished, by whichever task, since this task instance first submitted the stream or
+        last succeeded.
 
-        :param ranges: of this try, one for each partition.
+        :param stream: of this try.
         """
-        stored = self._of_stream(stream_id)
+        stored = self._of_stream(stream.stream_id)
+        return range(0) if stored is None else range(stored.first_batch, stream.first_batch)
+
+    def passed_before(self, stream: StreamRequest) -> OffsetRanges:
+        """Where the stream has gone in the meantime."""
+        stored = self._of_stream(stream.stream_id)
         first = {} if stored is None else {r.topic_partition: r.from_offset for r in stored.ranges}
-        starts = ((r, first.get(r.topic_partition, r.from_offset)) for r in ranges)
+        starts = ((r, first.get(r.topic_partition, r.from_offset)) for r in stream.planned)
         return OffsetRanges(OffsetRange(r.topic, r.partition, f, r.from_offset) for r, f in starts if f < r.from_offset)
 
-    def written_before(self, stream_id: str, target_ends: Mapping[str, Mapping[int, int]]) -> list[dict[str, Any]]:
-        """Where the target has what :meth:`finished_before` gives: all that it got since then.
-
-        :param target_ends: ends of the target's partitions before this try.
-        :return: ranges as in a result's ``target_ranges``.
-        """
-        stored = self._of_stream(stream_id)
-        if stored is None:
-            return []
-        return [
-            {"topic": topic, "partition": number, "from_offset": start, "until_offset": end}
-            for topic, ends in target_ends.items()
-            for number, end in ends.items()
-            if (start := stored.target_ends.get(topic, {}).get(number, 0)) < end
-        ]
-
-    def submitting(
-        self, plan: ReplayPlan, stream_id: str, now_ms: int, delivery: str, known_number: int
-    ) -> tuple[int, int]:
-        """Remember where the stream and its target stand, and the number of the submission, before anything is written.
+    def submitting(self, stream: StreamRequest, now_ms: int, delivery: str, known_number: int) -> tuple[int, int]:
+        """Remember where the stream stands, and the number of the submission, before anything is written.
 
         :param known_number: the highest one that is known, apart from that of the state.
         :return: the number, and up to which one committed progress does not count.
         """
-        stored = self._of_stream(stream_id) or _StoredStream(
-            self._try_numbers, stream_id, plan.ranges, plan.target_ends
+        stored = self._of_stream(stream.stream_id) or _StoredStream(
+            self._try_numbers, stream.stream_id, stream.planned, stream.first_batch
         )
         number = next_number(max(stored.submission, known_number), now_ms)
         untrusted = stored.untrusted_until if delivery == EXACTLY_ONCE else number

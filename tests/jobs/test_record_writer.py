@@ -116,10 +116,3 @@ def test_records_that_no_client_writes_as_they_were_are_a_warning() -> None:
 
     (warning,) = result.warnings
     assert warning.startswith("5 records are not as they were in the source, such as orders[1]@7: ")
-
-
-def test_one_target_range_for_each_partition() -> None:
-    """From the first record of any task to the last."""
-    parts = [OffsetRange("b", 0, 5, 9), OffsetRange("a", 1, 0, 2), OffsetRange("b", 0, 3, 6)]
-
-    assert record_writer.merged(parts) == (OffsetRange("a", 1, 0, 2), OffsetRange("b", 0, 3, 9))

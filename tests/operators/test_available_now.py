@@ -18,6 +18,7 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
@@ -28,7 +29,7 @@ from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskInstance, task_context
+from tests.airflow_fakes import TaskInstance, TaskStateStore, task_context
 from tests.operators.copy_task import CopyTask, NewTask, Stream, audit, large
 
 if TYPE_CHECKING:
@@ -366,6 +367,38 @@ def test_a_retry_that_finds_all_finished_is_not_skipped(scene: Scene) -> None:
     assert result["finished_before"] == [f"{scene.source}:0:0:10"]
     assert f"{scene.source}:0:0:10" in scene.event(asset).extra["offset_ranges"]
     scene.assert_copied(range(10))
+
+
+@pytest.mark.parametrize("provenance", ["headers", pytest.param("segments", marks=pytest.mark.long)])
+def test_a_task_announces_what_its_own_tries_have_finished(large_at_the_end: Scene, provenance: str) -> None:
+    """The next DAG run finishes a batch that the failed one has begun, and announces it; a clear of the failed one
+    announces its own two batches. Of a batch without a note it announces nothing, and warns.
+    """
+    scene, asset = large_at_the_end, Asset("copied")
+    given: dict[str, Any] = {"max_offsets_per_trigger": 10, "outlets": [asset]}
+    given |= {"preserve_partition": True, "provenance": provenance}
+    failed, states = scene.run_id, (scene.store, TaskStateStore())
+    scene.fail_at_large(lambda: scene.run(Stream, **given))
+    scene.run_id, scene.store = "next", states[1]
+    scene.produce(30, 35)
+    scene.succeed(Stream, **given)
+    others = scene.event(asset).extra
+    scene.run_id, scene.store = failed, states[0]
+    scene.clears += 1
+    result = scene.run(Stream, **given)
+    own = scene.event(asset).extra
+    (scene.checkpoint / "generation-0" / "batches" / "0").unlink()
+    scene.clears += 1
+    without = scene.run(Stream, **given)
+
+    assert others["offset_ranges"] == [f"{scene.source}:0:20:32"]
+    assert result["finished_before"] == [f"{scene.source}:0:0:20"]
+    assert own["offset_ranges"] == [*result["finished_before"], f"{scene.source}:0:32:32"]
+    places = [OffsetRanges.parse(entry["target_ranges"], merge_overlaps=True) for entry in (own, others)]
+    assert places[0]
+    assert not places[0].intersect(places[1])
+    assert without["finished_before"] == [f"{scene.source}:0:10:20"]
+    assert re.search(rf"No note .* {scene.source}:0:0:10: they are neither", " ".join(without["warnings"]))
 
 
 def test_segments_of_what_a_try_finished_before_it_died(large_at_the_end: Scene) -> None:

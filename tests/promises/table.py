@@ -453,8 +453,10 @@ Spark commits the batch to the checkpoint when every record of it was acknowledg
   tests/operators/test_available_now.py::test_a_batch_that_was_written_in_part_is_finished
 A reset begins `generation-1/`
   tests/operators/test_available_now.py::test_a_reset_starts_again_once
-which does not read again what an earlier try has finished, has its segments from there
+which does not read again what an earlier try has finished, has from there
   tests/operators/test_available_now.py::test_segments_of_what_a_try_finished_before_it_died
+What another DAG run has finished is announced by that run only
+  tests/operators/test_available_now.py::test_a_task_announces_what_its_own_tries_have_finished
 a crash in the middle of a batch
   tests/operators/test_local_driver.py::test_a_driver_that_is_killed_in_the_middle_of_a_batch
 two runs at once

@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
-from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport, StreamRequest, Transform
 from airflow_provider_kafka_spark.core.wire.state_parts import published
 from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, TryNumbers
@@ -68,6 +68,18 @@ def plan_of(*ranges: str, target_end: int = 5) -> ReplayPlan:
 
 
 PLAN = plan_of()
+STREAM = StreamRequest(
+    stream_id=STREAM_ID,
+    planned=PLAN.ranges,
+    source={},
+    starting_offsets="",
+    checkpoint="generation-0",
+    manifest="",
+    last_batch=2,
+    lock="",
+    latest_submission="",
+    owner="task",
+)
 
 
 @pytest.fixture
@@ -600,42 +612,44 @@ def stream(store: TaskStateStore, **context: Any) -> StreamRunStore:
 def test_submissions_of_a_stream_have_growing_numbers(store: TaskStateStore) -> None:
     """Each try says up to which of the earlier ones committed progress does not count."""
     tries = [
-        stream(store).submitting(PLAN, STREAM_ID, now_ms, delivery, 0)
+        stream(store).submitting(STREAM, now_ms, delivery, 0)
         for now_ms, delivery in [(1_000, EXACTLY_ONCE), (1_000, AT_LEAST_ONCE), (9_000, EXACTLY_ONCE)]
     ]
     assert tries == [(1_000, 0), (1_001, 0), (9_000, 1_001)]
 
     stream(store).distrusted()
-    assert stream(store).submitting(PLAN, STREAM_ID, 9_500, EXACTLY_ONCE, 0) == (9_500, 9_000)
+    assert stream(store).submitting(STREAM, 9_500, EXACTLY_ONCE, 0) == (9_500, 9_000)
 
 
 def test_numbers_exceed_all_that_are_known(store: TaskStateStore) -> None:
-    assert stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 5_000) == (5_001, 0)
-    assert stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 900) == (5_002, 0)
+    assert stream(store).submitting(STREAM, 1_000, EXACTLY_ONCE, 5_000) == (5_001, 0)
+    assert stream(store).submitting(STREAM, 1_000, EXACTLY_ONCE, 900) == (5_002, 0)
     runs = RunStateStore(task_context(store), "task")
     assert runs.submitting(runs.load(), PLAN, 1_000, EXACTLY_ONCE, known_number=7_000).submission == 7_001
 
 
 def test_a_stream_is_finished_from_where_its_first_try_began(store: TaskStateStore) -> None:
     """Later tries do not read those batches again; another stream, or a success, begins anew."""
-    stream(store).submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
-    later = plan_of("orders:0:4:10", target_end=8)
+    stream(store).submitting(STREAM, 1_000, EXACTLY_ONCE, 0)
+    later = replace(STREAM, planned=OffsetRanges.parse(["orders:0:4:10"]), last_batch=6)
+    unfinished = replace(later, unfinished_batch=6, unfinished_checkpoint="generation-0")
     retry = stream(store)
-    retry.submitting(later, STREAM_ID, 2_000, EXACTLY_ONCE, 0)
+    retry.submitting(later, 2_000, EXACTLY_ONCE, 0)
 
-    assert retry.finished_before(STREAM_ID, later.ranges) == OffsetRanges.parse(["orders:0:0:4"])
-    assert retry.written_before(STREAM_ID, later.target_ends) == [
-        {"topic": "copy", "partition": 0, "from_offset": 5, "until_offset": 8}
-    ]
-    assert retry.finished_before("f" * 16, later.ranges) == OffsetRanges()
+    assert retry.passed_before(later) == OffsetRanges.parse(["orders:0:0:4"])
+    assert (retry.batches_before(later), retry.batches_before(unfinished)) == (range(3, 7), range(3, 6))
+    other = replace(later, stream_id="f" * 16)
+    assert (retry.passed_before(other), retry.batches_before(other)) == (OffsetRanges(), range(0))
     retry.finished(RESULT)
     succeed(store)
-    assert stream(store).finished_before(STREAM_ID, later.ranges) == OffsetRanges()
+    assert stream(store).batches_before(later) == range(0)
+    # A batch of the generation before is none of this one.
+    assert replace(unfinished, checkpoint="generation-1").first_batch == 0
 
 
 def test_a_retry_of_a_stream_that_delivered_all_has_the_result(store: TaskStateStore) -> None:
     first = stream(store, ti=Try())
-    first.submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
+    first.submitting(STREAM, 1_000, EXACTLY_ONCE, 0)
     first.finished(RESULT)
 
     assert stream(store, ti=Try(try_number=2)).result == RESULT
@@ -664,7 +678,7 @@ def test_a_state_of_another_version_is_an_error(
     context = task_context(store, ti=Try())
     submitted(store, ti=Try())
     ParameterStore(context, "task").save(REQUESTED, lambda: None)
-    StreamRunStore(context, "task").submitting(PLAN, STREAM_ID, 1_000, EXACTLY_ONCE, 0)
+    StreamRunStore(context, "task").submitting(STREAM, 1_000, EXACTLY_ONCE, 0)
     state = TaskState(context, "task")
     state.set(key, {**state.get(key), **change})
 

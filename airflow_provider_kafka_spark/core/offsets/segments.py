@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.compact_result import whole_result
@@ -142,30 +142,6 @@ class SegmentIndex:
 def sources_of(segments: Iterable[Segment]) -> OffsetRanges:
     """All that is mapped of the source; what is mapped twice counts once."""
     return OffsetRanges().merge(segment.source for segment in segments)
-
-
-class MappedBatch(NamedTuple):
-    """What a batch of a stream, or some of them, have read, and where its records are.
-
-    :param repeated: the part of ``ranges`` whose records may be in the target more than once.
-    """
-
-    ranges: OffsetRanges
-    segments: tuple[Segment, ...]
-    repeated: OffsetRanges
-
-
-def batch_text(ranges: OffsetRanges, segments: Iterable[Segment], *, may_have_duplicates: bool) -> str:
-    """What a batch of a stream has read, and where its records are, as JSON that :func:`batch_in` reads."""
-    mapped = [segment.to_dict() for segment in segments]
-    return json.dumps({"ranges": ranges.format(), "segments": mapped, "may_have_duplicates": may_have_duplicates})
-
-
-def batch_in(text: str, name: str) -> MappedBatch:
-    """:raises InvalidInputError: if the text, from the file of this name, is not what :func:`batch_text` makes."""
-    segments, found = segments_in(text, name), json.loads(text)
-    ranges = OffsetRanges.parse(found.get("ranges", ()))
-    return MappedBatch(ranges, segments, ranges if found.get("may_have_duplicates") else OffsetRanges())
 
 
 def within(segments: Iterable[Segment], ranges: OffsetRanges) -> tuple[Segment, ...]:

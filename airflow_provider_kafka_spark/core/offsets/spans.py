@@ -7,12 +7,12 @@ by one Spark task, which keeps their order and costs one producer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
 #: Up to this number of ranges, none is merged with another.
 MOST_UNGROUPED_RANGES = 64
@@ -46,6 +46,15 @@ def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = Non
             together = replace(together, until_offset=r.until_offset)
         spans.append(together)
     return tuple(spans)
+
+
+def merged(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """One range for each partition, from the first offset to the last end."""
+    found: dict[TopicPartition, OffsetRange] = {}
+    for r in sorted(ranges):
+        first = found.setdefault(r.topic_partition, r)
+        found[r.topic_partition] = replace(first, until_offset=max(first.until_offset, r.until_offset))
+    return tuple(found.values())
 
 
 def tasks_of(spans: Sequence[OffsetRange], *, preserve_order: bool = True) -> tuple[tuple[OffsetRange, ...], ...]:

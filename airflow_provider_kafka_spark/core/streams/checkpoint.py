@@ -39,8 +39,6 @@ MANIFEST_NAME = "stream.json"
 LOCK_NAME = "lock.json"
 #: Beside the generations: the number of the latest submission, see ``core.runs.run_protocol.next_number``.
 SUBMISSION_NAME = "submission.json"
-#: In the folder of a generation: a file for each of its newest batches says where the batch's records are.
-SEGMENTS_FOLDER, KEPT_SEGMENTS = "segments", 100
 #: Maximum size of a file in bytes. Others may write to the folder, so larger files are not read.
 LARGEST_FILE = 16 * 1024 * 1024
 #: Seconds between two renewals of a lock.

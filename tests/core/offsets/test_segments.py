@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import (
     Segment,
     SegmentIndex,
-    batch_in,
-    batch_text,
     joined,
     segments_in,
     sources_of,
@@ -81,17 +79,6 @@ def test_segments_of_several_results_may_overlap(first: Any, second: Any) -> Non
     index = SegmentIndex(segments)
 
     assert {o for o in range(60) if index.source_of(TopicPartition("copy", 0), o)} == {o for _, o in places}
-
-
-@pytest.mark.parametrize("may_have_duplicates", [True, False])
-def test_a_batch_of_a_stream_reads_back(*, may_have_duplicates: bool) -> None:
-    """A later try, which does not read the batch again, knows as much of it."""
-    read = OffsetRanges([OffsetRange("orders", 0, 0, 7)])
-    segments = (segment(0, 5, 7), segment(5, 2, 13))
-
-    found = batch_in(batch_text(read, segments, may_have_duplicates=may_have_duplicates), "segments/0")
-
-    assert found == (read, segments, read if may_have_duplicates else OffsetRanges())
 
 
 @pytest.mark.parametrize("form", ["result", "results", "json", "event-of-two"])

@@ -8,6 +8,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.offsets.spans import (
     MOST_UNGROUPED_RANGES,
     SMALL_GAP_OFFSETS,
+    merged,
     plan_spans,
     tasks_of,
 )
@@ -111,3 +112,10 @@ def test_spans_of_a_partition_share_a_task_to_keep_their_order(count: int, prese
     assert all(len({(span.topic, span.partition) for span in task}) == 1 for task in found)
     # Records of a partition keep the order of the source unless ``preserve_order=False``.
     assert not preserve_order or tasks_of(_spans(count)) == found
+
+
+def test_one_target_range_for_each_partition() -> None:
+    """From the first record of any task to the last."""
+    parts = [OffsetRange("b", 0, 5, 9), OffsetRange("a", 1, 0, 2), OffsetRange("b", 0, 3, 6)]
+
+    assert merged(parts) == (OffsetRange("a", 1, 0, 2), OffsetRange("b", 0, 3, 9))

@@ -197,7 +197,7 @@ class StreamRequest:
     :param lock: file that a run holds while it uses the checkpoint, as URI.
     :param latest_submission: file with the number of the latest submission that used the checkpoint, as URI.
     :param stale_lock: text of a lock that may be taken over because its owner is gone.
-    :param owner: the task's run, for the lock.
+    :param owner: the task's run, for the lock and for the notes of batches.
     :param max_offsets_per_trigger: of one micro-batch, over all partitions; None for no limit.
     """
 
@@ -215,6 +215,13 @@ class StreamRequest:
     unfinished_batch: int | None = None
     unfinished_checkpoint: str | None = None
     max_offsets_per_trigger: int | None = None
+
+    @property
+    def first_batch(self) -> int:
+        """Number of the first batch of this generation that the run commits."""
+        if self.unfinished_batch is None:
+            return self.last_batch + 1
+        return self.unfinished_batch if self.unfinished_checkpoint == self.checkpoint else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
