@@ -185,7 +185,7 @@ class CheckpointFolder:
         return 0 if text is None else LatestSubmission.from_json(text, name).number
 
     def notes(self, generation: int, numbers: range) -> dict[int, BatchNote]:
-        """What stands beside these batches. A note that is damaged counts as absent.
+        """What stands beside these batches. A note that is damaged, or too large, counts as absent.
 
         :raises CheckpointError: if one cannot be read.
         """
@@ -193,12 +193,11 @@ class CheckpointFolder:
         _refuse_link(folder)
         found = {}
         with self._reached():
-            texts = {n: _text(folder / str(n)) for n in sorted(_numbers(folder)) if n in numbers}
-        for number, text in texts.items():
-            try:
-                found[number] = BatchNote.from_json(text or "")
-            except ProtocolError as error:
-                log.warning("The note of batch %s tells nothing: %s", number, error)
+            for number in sorted(n for n in _numbers(folder) if n in numbers):
+                try:
+                    found[number] = BatchNote.from_json(_text(folder / str(number)) or "")
+                except (ProtocolError, UnsuitableFileError) as error:
+                    log.warning("The note of batch %s tells nothing: %s", number, error)
         return found
 
     def stale_lock(self) -> str | None:

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import CheckpointError, CheckpointInUseError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.records.trace import Trace
+from airflow_provider_kafka_spark.core.streams.batch_notes import BatchNote
 from airflow_provider_kafka_spark.core.streams.checkpoint import (
     LARGEST_FILE,
     Batch,
@@ -22,6 +23,7 @@ from airflow_provider_kafka_spark.core.streams.checkpoint import (
     StreamManifest,
     commit_text,
 )
+from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.state import checkpoint as checkpoint_module
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets, read_checkpoint
 from tests.core.refusals import refuses
@@ -427,3 +429,14 @@ def test_a_batch_number_that_spark_cannot_have_is_none(generation: Path) -> None
         (generation / folder / "9999999999999999999").write_text("")
 
     assert finished_offsets(str(generation.parent)) == {_P: 20}
+
+
+def test_notes_that_cannot_be_read_count_as_absent(generation: Path, tmp_path: Path) -> None:
+    """One with more segments than anybody reads must not stop the stream."""
+    report = JobReport("id", "", (), ("copy",), "", "", 1.0)
+    _write(generation / "batches" / "0", BatchNote("task", report).to_json())
+    _write(generation / "batches" / "1", "{")
+    _write(generation / "batches" / "2", " " * (LARGEST_FILE + 1))
+    _write(generation / "batches" / "3", BatchNote("task", report).to_json())
+
+    assert CheckpointFolder(str(tmp_path)).notes(0, range(3)) == {0: BatchNote("task", report)}
