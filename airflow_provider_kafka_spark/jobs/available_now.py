@@ -77,7 +77,7 @@ def copy_stream(spark: SparkApplication, request: StreamJob) -> JobReport:
     with checkpoint_lock(spark, stream.lock, stream.owner, stream.stale_lock), run_ownership(spark, of_stream) as run:
         _raise_if_moved(spark, stream)
         _take_number(spark, stream, request.submission.number)
-        _remove_notes(spark, stream)
+        remove_notes(spark, stream)
         totals = StreamTotals.of(stream)
         if stream.unfinished_batch is not None:
             _finish(spark, request, stream.unfinished_batch, totals, run)
@@ -321,7 +321,7 @@ def _keep_note(spark: SparkApplication, stream: StreamRequest, checkpoint: str, 
     hadoop_files.overwrite(spark, f"{checkpoint}/{NOTES_FOLDER}/{number}", text)
 
 
-def _remove_notes(spark: SparkApplication, stream: StreamRequest) -> None:
+def remove_notes(spark: SparkApplication, stream: StreamRequest) -> None:
     """Remove the oldest notes, up to the first that is of this task."""
     folder = f"{stream.checkpoint}/{NOTES_FOLDER}"
     for number in sorted(batch_numbers(hadoop_files.names(spark, folder)))[:-KEPT_NOTES]:

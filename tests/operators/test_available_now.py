@@ -20,9 +20,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
+from airflow_provider_kafka_spark.core.streams.batch_notes import BatchNote
 from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
+from airflow_provider_kafka_spark.jobs import available_now as job
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators import available_now
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
@@ -399,6 +401,22 @@ def test_a_task_announces_what_its_own_tries_have_finished(large_at_the_end: Sce
     assert not places[0].intersect(places[1])
     assert without["finished_before"] == [f"{scene.source}:0:10:20"]
     assert re.search(rf"No note .* {scene.source}:0:0:10: they are neither", " ".join(without["warnings"]))
+
+
+def test_old_notes_are_removed_up_to_the_first_of_the_task_at_work(
+    scene: Scene, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next try needs them, however many batches came after."""
+    folder = scene.folder / "batches"
+    folder.mkdir()
+    report = JobReport("id", "", (), ("copy",), "", "", 1.0)
+    for number, owner in enumerate(["other", "other", "task", "other", "other"]):
+        (folder / str(number)).write_text(BatchNote(owner, report).to_json())
+    (folder / "0").write_text("damaged")
+    monkeypatch.setattr(job, "KEPT_NOTES", 1)
+    job.remove_notes(spark, SimpleNamespace(checkpoint=f"file://{scene.folder}", owner="task"))  # type: ignore[arg-type]
+
+    assert {path.name for path in folder.iterdir()} == {"2", "3", "4"}
 
 
 def test_segments_of_what_a_try_finished_before_it_died(large_at_the_end: Scene) -> None:
