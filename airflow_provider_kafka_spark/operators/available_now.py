@@ -150,7 +150,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             if self.plan_only and job is None:
                 plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
                 return self._done_planning(task_try, planned, plan)
-            before = finished_before(task_try, store, folder, stream_plan, planned)
+            before = finished_before(task_try, store, folder, stream_plan, planned, checks=job is None)
             if stream_plan.has_work:
                 with (
                     ledger.running(planned, partial(finished_of, folder, planned), before.ranges),

@@ -9,13 +9,14 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.copies.verification import (
+    THEN,
     check_delivery,
     check_duplicates,
-    check_gaps,
+    lost_in_gaps,
     ranges_with_gaps,
     result_of_run,
 )
-from airflow_provider_kafka_spark.core.errors import TargetRecreatedError
+from airflow_provider_kafka_spark.core.errors import DeliveryError, TargetRecreatedError
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.topics.broker_state import TopicState
 from airflow_provider_kafka_spark.core.topics.known_topics import standard_id
@@ -78,18 +79,34 @@ def check_counts(
     """
     if not allow_duplicates:
         check_duplicates(report, planned.transform)
+    lost, warnings = recounted(source, planned, report)
+    if lost:
+        raise DeliveryError(
+            f"The job read fewer records than there are (application {report.application_id}): "
+            f"{'; '.join(first_ten(lost))}. {THEN}"
+        )
+    return warnings
+
+
+def recounted(source: KafkaHook, planned: PlannedCopy, report: JobReport) -> tuple[list[str], list[str]]:
+    """Count the records of ranges with gaps again, by a second client.
+
+    :return: descriptions of the ranges of which the job read fewer than there are; and a warning if there are too many
+        offsets to count.
+    :raises BrokerError: if the source does not answer.
+    """
     gaps = ranges_with_gaps(report)
     if gaps.total > _MAX_RECOUNTED_OFFSETS:
-        return [
+        return [], [
             (
                 f"{len(gaps)} ranges have offsets without a record (compacted, aborted, or transaction markers); "
                 f"with {gaps.total:,} offsets they are too many to be counted a second time"
             )
         ]
-    if gaps:
-        log.info("%s ranges have offsets without a record; a second client counts them.", f"{len(gaps):,}")
-        check_gaps(report, source.count_records(gaps, read_committed=planned.rules.read_committed))
-    return []
+    if not gaps:
+        return [], []
+    log.info("%s ranges have offsets without a record; a second client counts them.", f"{len(gaps):,}")
+    return lost_in_gaps(report, source.count_records(gaps, read_committed=planned.rules.read_committed)), []
 
 
 def recreated_target(report: JobReport, now: Mapping[str, TopicState]) -> TargetRecreatedError | None:

@@ -9,7 +9,12 @@ from typing import Any
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
-from airflow_provider_kafka_spark.core.errors import KafkaSparkError
+from airflow_provider_kafka_spark.core.copies.verification import check_duplicates, faults_of_counts, faults_of_segments
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerError,
+    KafkaSparkError,
+    UncopiedRecordsError,
+)
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import joined
 from airflow_provider_kafka_spark.core.shown_text import first_ten
@@ -23,7 +28,7 @@ from airflow_provider_kafka_spark.core.streams.verification import (
     result_of_stream,
 )
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
-from airflow_provider_kafka_spark.operators.proof import check_counts
+from airflow_provider_kafka_spark.operators.proof import check_counts, recounted
 from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder, finished_offsets
 from airflow_provider_kafka_spark.state.stream_state import StreamRunStore
@@ -58,6 +63,7 @@ def collected_stream(
     """What the report proves.
 
     :param submission: its number.
+    :raises BrokerError: if the source could not be asked; the next try asks it, see :func:`finished_before`.
     :raises KafkaSparkError: if report and checkpoint do not match the plan; the next try then looks at the target
         itself.
     """
@@ -66,6 +72,8 @@ def collected_stream(
         check_stream(report, planned.plan, stream_plan.manifest.stream_id, finished, planned.transform)
         allow = task_try.worker.allow_duplicates
         warnings = check_counts(task_try.source, planned, report, allow_duplicates=allow)
+    except BrokerError:
+        raise
     except KafkaSparkError:
         store.distrusted()
         judge_run(task_try.sink, planned.instance, submission, report.run_id, report.target_topics, proved=False)
@@ -74,11 +82,19 @@ def collected_stream(
 
 
 def finished_before(
-    task_try: TaskTry, store: StreamRunStore, folder: CheckpointFolder, stream_plan: StreamPlan, planned: PlannedCopy
+    task_try: TaskTry,
+    store: StreamRunStore,
+    folder: CheckpointFolder,
+    stream_plan: StreamPlan,
+    planned: PlannedCopy,
+    *,
+    checks: bool,
 ) -> FinishedBatches:
     """What earlier tries of this task have finished, and no other task.
 
+    :param checks: look whether all of it was copied.
     :raises CheckpointError: if the notes beside the batches cannot be read.
+    :raises KafkaSparkError: as :func:`_check_finished`.
     """
     stream = planned.stream
     if stream is None:
@@ -90,7 +106,33 @@ def finished_before(
     found = FinishedBatches.of(notes, stream.owner, passed)
     if found.unknown:
         task_try.log.warning("%s", _warning_of(found.unknown))
-    return found
+    return replace(found, warnings=tuple(_check_finished(task_try, planned, found))) if checks else found
+
+
+def _check_finished(task_try: TaskTry, planned: PlannedCopy, before: FinishedBatches) -> list[str]:
+    """Check what earlier tries have committed, as their reports would have been checked: no report of it was accepted,
+    or its task would have ended.
+
+    :return: a warning if there are too many offsets to count.
+    :raises UncopiedRecordsError: if records of it were not copied: the stream is past them.
+    :raises DuplicateRecordsError: if records of it are in the target more than once.
+    :raises BrokerError: if the source could not be asked.
+    """
+    report = before.report
+    if report is None:
+        return []
+    faults = faults_of_counts(report, planned.transform)
+    faults += [fault for of_batch in before.reports.values() for fault in faults_of_segments(of_batch)]
+    lost, warnings = recounted(task_try.source, planned, report)
+    if faults or lost:
+        raise UncopiedRecordsError(
+            "Every record of the batches that an earlier try of this task has committed must have been copied; got "
+            f"{'; '.join(first_ten([*faults, *lost]))}. The stream is past them, so no try copies them. Copy these "
+            "ranges with ReplayOffsetRangesOperator, and mark this task as successful."
+        )
+    if not task_try.worker.allow_duplicates:
+        check_duplicates(report, planned.transform)
+    return warnings
 
 
 def nothing_collected(planned: PlannedCopy, stream_plan: StreamPlan, checkpoint: Checkpoint | None) -> Collected:
@@ -119,7 +161,7 @@ def stream_result(
 
     :param group: for lag monitors, or None.
     """
-    finished, warnings, report = collected.finished, list(collected.warnings), collected.report
+    finished, warnings, report = collected.finished, [*before.warnings, *collected.warnings], collected.report
     stream_id, plan = stream_plan.manifest.stream_id, planned.plan
     existing = {p.topic for p in finished} & task_try.source.topic_names()
     after = task_try.source.state(existing, only=finished)

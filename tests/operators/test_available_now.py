@@ -17,16 +17,22 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_kafka_spark.core.errors import CheckpointInUseError, ConsumerGroupError, DeliveryError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerUnavailableError,
+    CheckpointInUseError,
+    ConsumerGroupError,
+    DeliveryError,
+)
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.streams.batch_notes import BatchNote
 from airflow_provider_kafka_spark.core.streams.checkpoint import Lock
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
+from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs import available_now as job
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
-from airflow_provider_kafka_spark.operators import available_now
+from airflow_provider_kafka_spark.operators import available_now, stream_result
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
@@ -401,6 +407,37 @@ def test_a_task_announces_what_its_own_tries_have_finished(large_at_the_end: Sce
     assert not places[0].intersect(places[1])
     assert without["finished_before"] == [f"{scene.source}:0:10:20"]
     assert re.search(rf"No note .* {scene.source}:0:0:10: they are neither", " ".join(without["warnings"]))
+
+
+def test_what_was_not_proved_is_looked_at_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A try whose batch is committed has failed since no broker answered for the second count. The next try counts, and
+    is green. If the batch has fewer records than there are, each further try fails: the stream is past them.
+    """
+    scene.produce(0, 10)
+    note = scene.checkpoint / "generation-0" / "batches" / "0"
+
+    def silent(*_: Any, **__: Any) -> None:
+        raise BrokerUnavailableError("No broker answered.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_result, "check_counts", silent)
+        with pytest.raises(BrokerUnavailableError):
+            scene.run(Stream)
+        patch.setattr(KafkaHook, "count_records", silent)
+        text = note.read_text()
+        # As of a job that has not seen the last record.
+        note.write_text(text.replace('"records_read": 10', '"records_read": 9').replace('written": 10', 'written": 9'))
+        with pytest.raises(BrokerUnavailableError):
+            scene.run(Stream)
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match=r"UncopiedRecordsError.*9 read, 10 there\. The stream"):
+            scene.run(Stream)
+        scene.clears += 1
+    note.write_text(text)
+    result = scene.run(Stream)
+
+    assert (result["finished_before"], len(scene.spark.requests)) == ([f"{scene.source}:0:0:10"], 1)
+    scene.assert_copied(range(10))
 
 
 def test_old_notes_are_removed_up_to_the_first_of_the_task_at_work(

@@ -477,6 +477,8 @@ a checkpoint with a damaged or missing file
   tests/state/test_checkpoint.py::test_half_a_file_is_an_error
 a record that was not acknowledged
   tests/operators/test_available_now.py::test_a_batch_that_was_written_in_part_is_finished
+a report that was rejected, or could not be checked since a broker did not answer
+  tests/operators/test_available_now.py::test_what_was_not_proved_is_looked_at_again
 an open transaction
   tests/operators/test_available_now.py::test_transactions
 The run that finishes a batch names it, reads exactly its offsets
@@ -921,6 +923,8 @@ TargetRecreatedError
 TransactionEndedError
   tests/jobs/writer/test_sinks.py::test_a_sink
   tests/core/wire/test_task_failures.py::test_a_code_says_which_error_it_is
+UncopiedRecordsError
+  tests/operators/test_available_now.py::test_what_was_not_proved_is_looked_at_again
 """
     ),
 )

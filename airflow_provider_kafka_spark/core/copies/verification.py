@@ -15,6 +15,8 @@ from airflow_provider_kafka_spark.core.topics.known_topics import TOPIC_ID
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Pace, RangeReport, Transform
 
 RESULT_VERSION = 1
+#: What a retry does about a report that proves too little.
+THEN = "A retry of this task writes what is missing; that of a stream names what it has passed."
 PLAN_ONLY = "PLAN ONLY: nothing was copied"
 
 
@@ -83,7 +85,7 @@ def raise_if_mismatched(faults: list[str], report: JobReport, plan: ReplayPlan) 
     raise DeliveryError(
         f"The job's report does not match the plan (application {report.application_id}): {shown}. Planned "
         f"{plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
-        "A retry of this task writes only what is missing."
+        f"{THEN}"
     )
 
 
@@ -113,19 +115,13 @@ def ranges_with_gaps(report: JobReport) -> OffsetRanges:
     return OffsetRanges(r.offset_range for r in report.ranges if r.gaps)
 
 
-def check_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> None:
-    """Compare the job's counts with those of a second client.
+def lost_in_gaps(report: JobReport, counted: Mapping[OffsetRange, int]) -> list[str]:
+    """Descriptions of the ranges of which the job read fewer records than there are.
 
-    :param counted: records that are really in ranges.
-    :raises DeliveryError: if the job read fewer than there are.
+    :param counted: records that are really in ranges, by a second client.
     """
     read = {r.offset_range: r.records_read for r in report.ranges}
-    lost = [f"{r}: {read[r]:,} read, {count:,} there" for r, count in counted.items() if count > read[r]]
-    if lost:
-        raise DeliveryError(
-            f"The job read fewer records than there are (application {report.application_id}): "
-            f"{'; '.join(lost[:10])}. A retry of this task writes what is missing."
-        )
+    return [f"{r}: {read[r]:,} read, {count:,} there" for r, count in counted.items() if count > read[r]]
 
 
 def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -77,6 +77,23 @@ class DeliveryError(JobError):
     checks = listed("python -m airflow_provider_kafka_spark.audit RESULT.json")
 
 
+class UncopiedRecordsError(JobError):
+    """A failed try of a stream has committed a batch of which not every record was copied.
+
+    No retry copies them, as the stream is past them. Copy the ranges of the message with
+    ``ReplayOffsetRangesOperator``, and mark the task as successful: the next run goes on after them. Or begin again
+    with ``reset_checkpoint_to``.
+    """
+
+    code = "KS718"
+    retriable = False
+    causes = listed(
+        "The brokers acknowledged fewer records than the batch has.",
+        "The job did not see records that the source has.",
+    )
+    checks = listed("python -m airflow_provider_kafka_spark.audit RESULT.json")
+
+
 class AuditFindingError(JobError):
     """An audit found records of a past copy missing, duplicated or different in the target.
 

@@ -3,13 +3,17 @@
 The checkpoint only says where the stream stands, whichever task has moved it. So the driver writes a note when every
 record of a batch was acknowledged, before the batch is committed. A later try of the task, which does not read the
 batch again, has from there what it announces. What no note tells of is announced by nobody.
+
+A task that a further try belongs to has had no report accepted: it was rejected, or a broker did not answer, or nobody
+was there to look. So the further try checks the notes of its owner as it would have checked the report, before it
+submits anything. What a committed batch lacks is written by no try: the task fails, and is not retried.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
@@ -50,10 +54,12 @@ class FinishedBatches:
 
     :param reports: of their batches, by number.
     :param unknown: ranges that the stream has passed meanwhile, of which no note says who has finished them.
+    :param warnings: what could not be checked of the others.
     """
 
     reports: Mapping[int, JobReport] = field(default_factory=dict)
     unknown: OffsetRanges = field(default_factory=OffsetRanges)
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, notes: Mapping[int, BatchNote], owner: str, passed: OffsetRanges) -> FinishedBatches:
@@ -83,6 +89,19 @@ class FinishedBatches:
     @property
     def target_ids(self) -> dict[str, str]:
         return {name: topic_id for report in self.reports.values() for name, topic_id in report.target_ids.items()}
+
+    @property
+    def report(self) -> JobReport | None:
+        """The counts of all :attr:`reports` together; None if there are none."""
+        reports = tuple(self.reports.values())
+        if not reports:
+            return None
+        return replace(
+            reports[0],
+            ranges=tuple(counts for report in reports for counts in report.ranges),
+            duplicates=sum(report.duplicates for report in reports),
+            failed_tasks=sum(report.failed_tasks for report in reports),
+        )
 
     @property
     def may_have_duplicates(self) -> bool:
