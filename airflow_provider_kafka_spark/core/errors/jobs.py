@@ -65,7 +65,8 @@ class JobReportForgedError(JobError):
 class DeliveryError(JobError):
     """The job's report does not match the plan: records may be missing from the target.
 
-    Wait for the retry, which writes what is missing. If it fails too, look at the ranges in the message.
+    Wait for the retry: it writes what is missing, and that of a stream names what the stream has passed. If it fails
+    too, look at the ranges in the message.
     """
 
     code = "KS704"
