@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.copies.batch_path import COMPRESSION, codec_for
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     DeliveryError,
@@ -95,6 +96,7 @@ def copy_ranges(
     planned = request.ranges.without_empty()
     targets = find_targets(spark, request, run.admin, lambda: _selected_records(spark, request, planned))
     configs = run.admin.configs(targets)
+    request = replace(request, sink_options={COMPRESSION: codec_for(configs), **request.sink_options})
     if request.transform.preserve_timestamps:
         for name, config in configs.items():
             check_timestamp_type(name, config)

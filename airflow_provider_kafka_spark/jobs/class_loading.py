@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_kafka_spark.core.copies.batch_path import COMPRESSION, DEFAULT_CODEC
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import cut
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
@@ -112,6 +113,7 @@ def _open_clients(spark: SparkApplication) -> None:
             jvm,
             {
                 **sink_defaults(),
+                COMPRESSION: DEFAULT_CODEC,
                 "kafka.bootstrap.servers": f"127.0.0.1:{port}",
                 "kafka.max.block.ms": str(_WAIT_MS),
                 "kafka.request.timeout.ms": str(_WAIT_MS),

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_provider_kafka_spark.core.copies.batch_path import (
+    COMPRESSION,
     clients_in_the_way,
     rewritten_because,
     wants_batches,
     warning_of,
+    warnings_of_codec,
 )
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.spark.tuning import batches_memory
@@ -147,7 +149,8 @@ def _batches(
     largest_record = max(_MAX_RECORD_BYTES, int(request.sink_options.get(_MAX_REQUEST, 0)))
     passes_on = not rewritten_because(transform, request.sink_options, sorted(remaining.target_ids), configs)
     wait_ms = wait_for_records_ms(options, int(request.sink_options.get(TIMEOUT_OPTION, TRANSACTION_TIMEOUT_MS)))
-    return Batches({**consumer, **_CONSUMER}, passes_on, largest, wait_ms, LEAST_BYTES, largest_record), ()
+    batches = Batches({**consumer, **_CONSUMER}, passes_on, largest, wait_ms, LEAST_BYTES, largest_record)
+    return batches, warnings_of_codec(request.sink_options[COMPRESSION], configs)
 
 
 def _fitting_batches(options: Mapping[str, str], largest: Mapping[str, int]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections import Counter
 from typing import Any
@@ -15,6 +16,7 @@ from airflow_provider_kafka_spark.operators import proof
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.operators.copy_task import CopyTask, NewTask, Replay, Stream, large, once
+from tests.raw_batches import log_of, make_strange, raw_batches
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -137,6 +139,33 @@ def test_no_batch_is_passed_on_where_something_is_in_the_way(
     assert (result["batches_passed"], task.values()) == (0, once(0, 400))
     assert any(w.startswith("reader='source': Spark's Kafka source read") for w in result["warnings"]) is warned
     assert_mapped(task.kafka, result)
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "is_kept"),
+    [
+        ("gzip", {}, True),
+        ("uncompressed", {}, True),
+        ("gzip", {"sink_options": {"kafka.compression.type": "zstd"}}, False),
+    ],
+)
+def test_a_target_with_a_compression_of_its_own(
+    new_task: NewTask, stored: str, given: dict[str, Any], *, is_kept: bool
+) -> None:
+    """Batches are compressed as its broker stores them; otherwise it writes each record anew, and a result warns."""
+    task = new_task(CopyTask, 1, 1, provenance=None)
+    records = [Record(b"k", b"%d" % i, (("name", b"v"),), 10_000 + i) for i in range(20)]
+    produce(task.kafka, task.source, records)
+    first = -5 if is_kept else 5
+    make_strange(log_of(task.kafka, task.source), first_time=first, names={b"name": b"\xff\xfe\x00e"})
+    task.kafka.alter_topic(task.target, {"compression.type": stored})
+    result = task.run(**given)
+
+    (copied,) = raw_batches(task.kafka, task.target)
+    content = gzip.decompress(copied.payload[4:]) if stored == "gzip" else copied.payload
+    assert content.count(b"\xff\xfe\x00e") == (20 if is_kept else 0)
+    assert int.from_bytes(copied.times[4:12], "big", signed=True) == first
+    assert any("write each record of" in warning for warning in result["warnings"]) is not is_kept
 
 
 def test_a_target_that_takes_only_small_batches(task: CopyTask) -> None:

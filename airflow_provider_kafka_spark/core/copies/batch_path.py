@@ -12,10 +12,12 @@ from dataclasses import fields, replace
 
 from airflow_provider_kafka_spark.core.checks import BATCHES, SOURCE
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
-from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.wire.protocol import ROUTES, Transform
 
-_COMPRESSION = "kafka.compression.type"
+#: What compresses the target's batches, see :func:`codec_for`.
+COMPRESSION, DEFAULT_CODEC = "kafka.compression.type", "lz4"
+_KEPT = "producer"
 _INTERCEPTORS = "kafka.interceptor.classes"
 _PARTITIONER = "kafka.partitioner."
 #: What changes no record; a field that differs does, but for what says where the record goes and came from.
@@ -97,6 +99,38 @@ def clients_in_the_way(
     return tuple(name for name, is_given in found.items() if is_given)
 
 
+def codec_for(configs: Mapping[str, Mapping[str, str]]) -> str:
+    """The compression of batches where the author has chosen none: that of the targets, if they have one. A broker
+    whose topic has another one writes each record anew (``LogValidator``).
+
+    >>> codec_for({"a": {"compression.type": "gzip"}, "b": {"compression.type": "producer"}}), codec_for({})
+    ('gzip', 'lz4')
+
+    :param configs: settings of each target, as far as they are known.
+    """
+    stored = {config["compression.type"] for config in configs.values()} - {_KEPT}
+    codec = stored.pop() if len(stored) == 1 else DEFAULT_CODEC
+    return "none" if codec == "uncompressed" else codec
+
+
+def warnings_of_codec(codec: str, configs: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """For a result: which targets' brokers write each record anew.
+
+    :param codec: of the batches that they get.
+    :param configs: settings of each target, as far as they are known.
+    """
+    same = {_KEPT, "uncompressed" if codec == "none" else codec}
+    others = [
+        f"{name} ({c['compression.type']})" for name, c in sorted(configs.items()) if c["compression.type"] not in same
+    ]
+    if not others:
+        return ()
+    return (
+        f"The brokers write each record of {', '.join(first_ten(others))} anew, since its compression.type is not the "
+        f"producer's ({codec}): they change a header's name that is not UTF-8, and refuse a timestamp below -1.",
+    )
+
+
 def rewritten_because(
     transform: Transform,
     sink_options: Mapping[str, str],
@@ -105,21 +139,21 @@ def rewritten_because(
 ) -> tuple[str, ...]:
     """Why batches are rewritten as bytes; empty if they are passed on as they are.
 
-    :param sink_options: the defaults included or not.
+    :param sink_options: with the compression that was decided, or without.
     :param configs: settings of each target, as far as they are known.
     """
-    compression = sink_options.get(_COMPRESSION)
-    levels = [name for name in sorted(sink_options) if name.startswith("kafka.compression.") and name != _COMPRESSION]
+    compression = sink_options.get(COMPRESSION)
+    levels = [name for name in sorted(sink_options) if name.startswith("kafka.compression.") and name != COMPRESSION]
     found = list(changes(transform))
-    if compression not in (None, sink_defaults()[_COMPRESSION]):
-        found.append(f"{_COMPRESSION}={compression} in sink_options")
+    if compression not in (None, DEFAULT_CODEC):
+        found.append(f"{COMPRESSION}={compression} in sink_options")
     if levels:
         found.append(f"{', '.join(levels)} in sink_options")
     for name in targets:
         config = configs.get(name)
         if not config:
             found.append(f"the settings of {name} are unknown (DESCRIBE_CONFIGS on it is missing)")
-        elif config.get("compression.type", "producer") != "producer":
+        elif config.get("compression.type", _KEPT) != _KEPT:
             found.append(f"compression.type={config['compression.type']} of {name}")
     return tuple(found)
 

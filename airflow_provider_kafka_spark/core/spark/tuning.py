@@ -104,7 +104,6 @@ def sink_defaults() -> dict[str, str]:
         # Explicit, because a producer silently disables idempotence with other values of acks.
         "kafka.acks": "all",
         "kafka.enable.idempotence": "true",
-        "kafka.compression.type": "lz4",
         "kafka.linger.ms": "20",
         "kafka.batch.size": str(512 * _KIB),
         _MEMORY: str(128 * _MIB),

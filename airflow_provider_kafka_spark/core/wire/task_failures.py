@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from airflow_provider_kafka_spark.core.errors import JobMemoryError, KafkaSparkError, ProtocolError, TargetError
 from airflow_provider_kafka_spark.core.errors.catalogue import error_with_code
-from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
 from airflow_provider_kafka_spark.core.wire.failure_causes import MORE_MEMORY, find_cause
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure
@@ -71,10 +70,10 @@ def _too_large(
             "smaller; or leave the record out with where."
         )
     limit = f"{largest[target]:,} bytes" if target in largest else "unknown, without DESCRIBE_CONFIGS on it"
-    codec = (sink_defaults() if request is None else request.sink_options).get(_CODEC, "none")
+    codec = None if request is None else request.sink_options.get(_CODEC)
+    compressed = "also as the producer compresses it" + (f" ({_CODEC}={codec})" if codec else "")
     raise_it = f"If the source has it in a smaller form, pass sink_options={{'{_CODEC}': 'zstd'}}; otherwise raise"
     return TargetError(
-        f"{of_record} and its headers) is larger than max.message.bytes of {target} ({limit}), also as the producer "
-        f"compresses it ({_CODEC}={codec}). {raise_it if codec != 'zstd' else 'Raise'} max.message.bytes there, or "
-        "leave the record out with where."
+        f"{of_record} and its headers) is larger than max.message.bytes of {target} ({limit}), {compressed}. "
+        f"{raise_it if codec != 'zstd' else 'Raise'} max.message.bytes there, or leave the record out with where."
     )
