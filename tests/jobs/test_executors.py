@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, JobRequest
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.faults.drivers import Driver
-from tests.jobs.runs import copy_request, numbered, values
+from tests.jobs.runs import copy_request, numbered, values, wait_for_copies
 from tests.waiting import until_quiet
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
@@ -78,6 +79,46 @@ def test_two_executors_keep_one_pace_and_pause_together(
     assert visible > written - 100
     assert f"Paused for the consumer group '{group}'" in started.log
     assert Counter(values(kafka_broker, target)) == Counter({b"%d" % i: 4 for i in range(750)})
+
+
+@pytest.mark.parametrize("provenance", [None, "segments"])
+def test_batches_passed_on_and_as_bytes_survive_an_executor(
+    kafka_broker: KafkaBroker, topic: TopicFactory, driver: Callable[[JobRequest], Driver], provenance: str | None
+) -> None:
+    """Large and small batches in turn, so that each transaction has records of both ways; each is there once, in its
+    order.
+    """
+    source, target = topic(2, suffix="source"), topic(2, suffix="target")
+    for first in range(0, 3_000, 300):
+        large = [Record(b"k%d" % i, b"%d " % i + os.urandom(300), partition=i % 2) for i in range(first, first + 290)]
+        kafka_broker.produce(source, large, {"linger.ms": 1_000, "batch.size": 1_000_000})
+        small = [Record(None, b"%d " % i, (("h", None),), partition=i % 2) for i in range(first + 290, first + 300)]
+        kafka_broker.produce(source, small, {"batch.num.messages": 2})
+    request = copy_request(
+        kafka_broker,
+        [f"{source}:{number}:0:1500" for number in range(2)],
+        instance=uuid4().hex[:16],
+        submission=1,
+        run_id=uuid4().hex[:16],
+        topic=target,
+        preserve_partition=True,
+        provenance=provenance,
+        reader="batches",
+        pace=Pace(300),
+    )
+    started = driver(request)
+    wait_for_copies(kafka_broker, target, 500)
+    started.kill_executor()
+    report = started.wait()
+
+    assert report is not None, started.log[-3000:]
+    assert report.failure is None
+    assert (report.records_written, report.batches_passed > 0) == (3_000, True)
+    there, here = (
+        [[r._replace(offset=None) for r in kafka_broker.consume(name) if r.partition == n] for n in range(2)]
+        for name in (target, source)
+    )
+    assert there == here
 
 
 def commit(broker: KafkaBroker, group: str, topic: str, offsets: Mapping[int, int]) -> None:
