@@ -58,10 +58,11 @@ class DeferrableOperator(SparkJobOperator):
         """
         if event is not None and event.get("status") == TIMED_OUT:
             application_id = event["application_id"]
-            self._new_spark_hook(context, EXACTLY_ONCE).applications.end(application_id)
+            ends = self._new_spark_hook(context, EXACTLY_ONCE).applications.end(application_id)
             raise AirflowTaskTimeout(
-                f"execution_timeout={self.execution_timeout} is over; Spark application {application_id} was ordered "
-                "to end. A retry writes only what is missing."
+                f"execution_timeout={self.execution_timeout} is over; Spark application {application_id} "
+                f"{'was ordered to end' if ends else 'may still run, see the log'}. A retry waits for its end, and "
+                "writes only what is missing."
             )
         self._follows_trigger = True
         return self.execute(context)

@@ -38,6 +38,11 @@ _UNKNOWN = (
     "event. If an earlier try of this task was it, nothing announces them."
 )
 
+_THEN = (
+    "The stream is past them, so no try copies them. Copy these ranges with ReplayOffsetRangesOperator, and mark this "
+    "task as successful; or begin again with reset_checkpoint_to."
+)
+
 
 @dataclass(frozen=True)
 class Collected:
@@ -104,6 +109,11 @@ def finished_before(
     # What is gone is in the result.
     passed = passed.subtract(m.offset_range for m in planned.plan.missing)
     found = FinishedBatches.of(notes, stream.owner, passed)
+    if found.unknown and store.is_rejected(stream):
+        raise UncopiedRecordsError(
+            "A report of this task was rejected, and no note beside the checkpoint says any more what was copied of "
+            f"{', '.join(first_ten(found.unknown.format()))}. {_THEN}"
+        )
     if found.unknown:
         task_try.log.warning("%s", _warning_of(found.unknown))
     return replace(found, warnings=tuple(_check_finished(task_try, planned, found))) if checks else found
@@ -127,8 +137,7 @@ def _check_finished(task_try: TaskTry, planned: PlannedCopy, before: FinishedBat
     if faults or lost:
         raise UncopiedRecordsError(
             "Every record of the batches that an earlier try of this task has committed must have been copied; got "
-            f"{'; '.join(first_ten([*faults, *lost]))}. The stream is past them, so no try copies them. Copy these "
-            "ranges with ReplayOffsetRangesOperator, and mark this task as successful."
+            f"{'; '.join(first_ten([*faults, *lost]))}. {_THEN}"
         )
     if not task_try.worker.allow_duplicates:
         check_duplicates(report, planned.transform)

@@ -25,6 +25,7 @@ class _StoredStream:
 
     :param ranges: of the first try, one for each partition.
     :param first_batch: number of the first batch that it could finish.
+    :param rejected: a report of it did not prove the delivery.
     """
 
     try_numbers: TryNumbers
@@ -35,6 +36,7 @@ class _StoredStream:
     untrusted_until: int = 0
     result: dict[str, Any] | None = None
     succeeded: bool = False
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,12 @@ class StreamRunStore:
     def distrusted(self) -> None:
         """Remember that the report did not prove the delivery, so that the next try looks at the target itself."""
         if self._stored is not None:
-            self._save(replace(self._stored, untrusted_until=self._stored.submission))
+            self._save(replace(self._stored, untrusted_until=self._stored.submission, rejected=True))
+
+    def is_rejected(self, stream: StreamRequest) -> bool:
+        """Whether a report of this task did not prove the delivery since the task last succeeded."""
+        stored = self._of_stream(stream.stream_id)
+        return stored is not None and stored.rejected
 
     @property
     def deferred(self) -> DeferredStream | None:

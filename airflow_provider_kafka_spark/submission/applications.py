@@ -178,12 +178,17 @@ class Applications:
                 return
             time.sleep(_KILL_SECONDS)
 
-    def end(self, application_id: str) -> None:
-        """Order the end of an application in cluster mode; a failure is only logged."""
+    def end(self, application_id: str) -> bool:
+        """Order the end of an application in cluster mode; a failure is only logged.
+
+        :return: whether the cluster took the order.
+        """
         try:
             (self._cluster.kubernetes or self._resource_manager()).kill(application_id)
         except (OptionError, RuntimeError) as error:
             log.warning("Spark application %s may still run: %s", application_id, error)
+            return False
+        return True
 
     def _unknown(self, manager: str, application_id: str, error: Exception) -> EarlierJobUnknownError:
         return EarlierJobUnknownError(

@@ -352,8 +352,11 @@ def _changed_report(monkeypatch: pytest.MonkeyPatch, change: Callable[[JobReport
 
 
 def test_a_missing_count_is_not_green(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report that says less than the checkpoint fails the task."""
+    """A report that says less than the checkpoint fails the task. A retry looks at the note of the batch; without it,
+    nobody knows what was copied.
+    """
     scene.produce(0, 10)
+    note = scene.checkpoint / "generation-0" / "batches" / "0"
 
     def less(report: JobReport) -> JobReport:
         (counts,) = report.ranges
@@ -361,7 +364,13 @@ def test_a_missing_count_is_not_green(scene: Scene, monkeypatch: pytest.MonkeyPa
 
     _changed_report(monkeypatch, less)
     with pytest.raises(DeliveryError, match=r"the stream went from 0 to 9.*reported up to 9, committed up to 10"):
-        scene.stream()
+        scene.run(Stream)
+    text = note.read_text()
+    note.unlink()
+    with pytest.raises(AirflowFailException, match=r"UncopiedRecordsError.*was rejected, and no note"):
+        scene.run(Stream)
+    note.write_text(text)
+    assert scene.run(Stream)["finished_before"] == [f"{scene.source}:0:0:10"]
 
 
 def test_a_retry_that_finds_all_finished_is_not_skipped(scene: Scene) -> None:
