@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +34,12 @@ os.environ.update(
     **{OPTIONS_VARIABLE: " ".join(SHORT_LIVED)},
 )
 
-from airflow.sdk._shared.secrets_masker import reset_secrets_masker  # noqa: E402
-
 from airflow_provider_kafka_spark.testing.broker_process import BrokerProcess  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker  # noqa: E402
 from airflow_provider_kafka_spark.testing.kafka_cluster import NODES, KafkaCluster  # noqa: E402
 from airflow_provider_kafka_spark.testing.owned_process import OwnedProcess  # noqa: E402
 from airflow_provider_kafka_spark.toolchain import jars  # noqa: E402
-from tests.rings import EXPRESSIONS, LONG_RING, WHOLE_RING  # noqa: E402
+from tests.rings import EXPRESSIONS, LONG_RING, QUICK_RING, WHOLE_RING, has_only_slow_tests  # noqa: E402
 from tests.services import kubernetes_binaries  # noqa: E402
 from tests.services.kubernetes_cluster import KubernetesCluster  # noqa: E402
 from tests.services.yarn_cluster import COORDINATES, YarnCluster  # noqa: E402
@@ -100,6 +98,19 @@ def _run_beside(config: pytest.Config, command: list[str], name: str) -> None:
     config.add_cleanup(process.stop)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The quick ring imports no file that has none of its tests."""
+    if config.getoption("markexpr") != EXPRESSIONS[QUICK_RING] or collection_path.suffix != ".py":
+        return None
+    return has_only_slow_tests(collection_path.read_text()) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Examples in docstrings are tests in the package, not here: to look for them costs a second."""
+    return [found for found in (yield) if type(found).__name__ != "DoctestModule"]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group modules by the service that their tests share, and begin with the groups that take longest.
@@ -123,6 +134,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _masked_for_one_test() -> Iterator[None]:
     """A secret of one test is a common word in another's fields."""
+    # The process that only hands out the tests to others waits two seconds less without Airflow.
+    from airflow.sdk._shared.secrets_masker import reset_secrets_masker
+
     yield
     reset_secrets_masker()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 
 #: What a test needs that takes seconds to start. A test without any of it is in the quick ring.
@@ -23,3 +24,12 @@ def ring_of(markers: Container[str]) -> str:
     if any(name in markers for name in LONG):
         return LONG_RING
     return WHOLE_RING if any(name in markers for name in SERVICES) else QUICK_RING
+
+
+def has_only_slow_tests(source: str) -> bool:
+    """Whether a line of a module of tests, ``pytestmark = ...``, says that none of them is of the quick ring.
+
+    It need not be imported for that. A module whose tests have their markers one by one is.
+    """
+    marked = re.search(r"^pytestmark = (?:\[[^\]]*\]|.*)$", source, re.MULTILINE)
+    return marked is not None and ring_of(re.findall(r"pytest\.mark\.(\w+)", marked[0])) != QUICK_RING
