@@ -128,7 +128,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(group))
         rank = next((rank for name, rank in _ORDER.items() if item.get_closest_marker(name)), _LAST)
         groups[item], ranks[group] = group, min(rank, ranks.get(group, rank))
-    items.sort(key=lambda item: ranks[groups[item]])
+    # Of the others, triggers and the model take longest, and the core's rules are short.
+    places = {group: -i if rank == _LAST else i for i, (group, rank) in enumerate(ranks.items())}
+    items.sort(key=lambda item: (ranks[groups[item]], places[groups[item]]))
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,8 @@ KS607 ReportLocationError KS608 JobFolderError KS609 StartNotRecordedError KS700
 KS702 JobReportMissingError KS703 JobReportForgedError KS704 DeliveryError KS705 AuditFindingError
 KS706 DuplicateRecordsError KS707 PausedTooLongError KS708 RunTakenOverError KS709 JobTokenEndedError
 KS710 EarlierJobUnknownError KS711 ProgressUnknownError KS712 TransactionEndedError KS713 SourceStalledError
-KS714 JobKilledError KS715 SourceDamagedError KS716 JobMemoryError KS717 RepeatedMemoryError KS801 AirflowApiError
-KS802 ProtocolError KS803 LocalServiceError KS804 RequirementError
+KS714 JobKilledError KS715 SourceDamagedError KS716 JobMemoryError KS717 RepeatedMemoryError KS718 UncopiedRecordsError
+KS801 AirflowApiError KS802 ProtocolError KS803 LocalServiceError KS804 RequirementError
 """
 #: Of which no class is raised but those below it: their causes would be vague.
 _WITHOUT_CAUSES = {"KafkaSparkError", "SubmitError", "JobError"}
