@@ -39,12 +39,15 @@ _RECORDS = "our job, record by record"
 _BYTES = 'our job, its defaults with `reader="batches"`: as bytes'
 _BATCHES = "our job, batches passed on"
 _SEGMENTS = 'our job, batches passed on, `provenance="segments"`'
+_CHOSEN = "our job, as the writer chooses where nothing changes"
+#: Settings of a producer whose batches are large.
+_LARGE = {"batch.size": 256 * 1024, "linger.ms": 10_000}
 _GOALS = (
     (_BYTES, _DEFAULT, 1.7),
     (_BYTES, KCAT, 1.3),
     (_BATCHES, _RECORDS, 2.0),
     (_BATCHES, _DEFAULT, 2.0),
-    (_BATCHES, KCAT, 1.8),
+    (_CHOSEN, KCAT, 1.8),
     (_BATCHES, MIRROR_MAKER, 2.0),
 )
 
@@ -62,7 +65,9 @@ def measure(records: int, rounds: int, folder: Path) -> Section:
             variants = _variants(copies, client, tools)
             alternate(variants, rounds, limit=max(300.0, records / 5_000))
         broker.delete_topic(SOURCE)
-        return _section(variants, client, records, rounds, measure_growth(broker, spark, records, rounds, folder))
+        large = _measure_large(copies, client, rounds)
+        growth = measure_growth(broker, spark, records, rounds, folder)
+        return _section(variants, client, records, rounds, [large, *growth])
 
 
 def measure_ways(records: int, rounds: int, folder: Path) -> Section:
@@ -73,12 +78,38 @@ def measure_ways(records: int, rounds: int, folder: Path) -> Section:
         connect_to(broker.bootstrap_servers)
         spark = stack.enter_context(warm_session())
         fill(broker, SOURCE, PARTITIONS, orders(records, PARTITIONS), records)
-        client = _Client(spark)
-        variants = _variants(Copies(broker, records, folder), client, None)
+        copies, client = Copies(broker, records, folder), _Client(spark)
+        variants = _variants(copies, client, None)
         alternate(variants, rounds, limit=max(300.0, records / 5_000))
         broker.delete_topic(SOURCE)
+        large = _measure_large(copies, client, rounds)
         small = measure_small(broker, spark, records, rounds, folder)
-        return _section(variants, client, records, rounds, [small])
+        return _section(variants, client, records, rounds, [large, small])
+
+
+def _measure_large(copies: Copies, client: _Client, rounds: int) -> Section:
+    """The same orders in large batches, which the writer passes on by itself."""
+    broker, records = copies.broker, copies.records
+    fill(broker, SOURCE, PARTITIONS, orders(records, PARTITIONS), records, _LARGE)
+    variants = [_chosen(copies, client), kcat_variant(copies)]
+    alternate(variants, rounds, limit=max(300.0, records / 5_000))
+    broker.delete_topic(SOURCE)
+    rows = [[v.name, *median_and_range(v), "" if v.missing else f"{records / v.median:,.0f}"] for v in variants]
+    ours, other = variants
+    goals = [] if other.missing else [Goal(f"{ours.name} against {KCAT}", other.median / ours.median, 1.8, True)]
+    return Section(
+        "Large batches",
+        f"The same orders in batches of 256 KiB before compression. Median of {rounds_text(rounds)}.",
+        ["Variant", "Seconds", "Range", "Records/s"],
+        rows,
+        goals,
+    )
+
+
+def _chosen(copies: Copies, client: _Client) -> Variant:
+    request = request_of(copies.broker, **UNCHANGED)
+    copy = client.timed(_CHOSEN, lambda target: copy_ours(client.spark, request, target, copies.records))
+    return copies.variant(_CHOSEN, copy)
 
 
 class _Client:
@@ -130,6 +161,7 @@ def _variants(copies: Copies, client: _Client, tools: ExitStack | None) -> list[
             lambda request, target: BY_BATCHES.copy(spark, request, target, records),
             **{**UNCHANGED, "provenance": "segments"},
         ),
+        _chosen(copies, client),
         kcat_variant(copies),
         *([] if tools is None else [mirror_maker_variant(copies, tools)]),
     ]

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.copies.batch_path import (
     warning_of,
     warnings_of_codec,
 )
+from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
 from airflow_provider_kafka_spark.core.spark.tuning import batches_memory
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
@@ -41,6 +42,8 @@ COMMIT_RECORDS, COMMIT_MS = 1_000_000, 2_000
 LEAST_BYTES = 32_768
 #: A record that is read into memory, however it is compressed: more than any that can be sent by default.
 _MAX_RECORD_BYTES, _MAX_REQUEST = 64 * 1024 * 1024, "kafka.max.request.size"
+#: What a broker answers that fails at a record which it writes anew.
+_UNNAMED = "UnknownServerException"
 #: What a broker takes by default, where the target's setting is not known.
 _MAX_MESSAGE_BYTES = 1_048_588
 #: Of the consumer of batches: the worker has decided all offsets, and the writer knows the fetches of
@@ -93,6 +96,9 @@ def write_records(
         failure = monitor.failure
         if failure is None:
             raise
+        if batches is not None and notes and _UNNAMED in failure.reason:
+            then = f"Leave {COMPRESSION} out of sink_options, or give all targets one compression.type."
+            raise TargetError(f"{failure.message} {notes[0]} {then}") from error
         raise failure_of_task(failure, largest, request) from error
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
@@ -166,6 +167,17 @@ def test_a_target_with_a_compression_of_its_own(
     assert content.count(b"\xff\xfe\x00e") == (20 if is_kept else 0)
     assert int.from_bytes(copied.times[4:12], "big", signed=True) == first
     assert any("write each record of" in warning for warning in result["warnings"]) is not is_kept
+
+
+def test_a_timestamp_that_a_target_with_another_compression_refuses(new_task: NewTask) -> None:
+    """Its broker answers with an error of no name."""
+    task = new_task(CopyTask, 1, 1, provenance=None)
+    produce(task.kafka, task.source, numbered(0, 5, 1))
+    make_strange(log_of(task.kafka, task.source), first_time=-5, names={})
+    task.kafka.alter_topic(task.target, {"compression.type": "gzip"})
+
+    with pytest.raises(AirflowFailException, match=r"TargetError.* \(gzip\) anew.*refuse a timestamp below -1\. Leave"):
+        task.run(sink_options={"kafka.compression.type": "zstd"})
 
 
 def test_a_target_that_takes_only_small_batches(task: CopyTask) -> None:
