@@ -19,7 +19,7 @@ from tests.rings import LONG_RING, QUICK_RING, WHOLE_RING, ring_of
 
 #: The file that gets the failures of a run, as JSON.
 OUTCOME_VARIABLE = "TESTS_OUTCOME"
-_SLOWEST = 10
+_SLOWEST, _RING = 10, "ring"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +27,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         in_groups = config.getoption("dist", "no") == "loadgroup"
         config.pluginmanager.register(_Outcome(config, in_groups=in_groups), "outcome")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A report's keywords have the names of folders too, such as ``spark``."""
+    item.user_properties.append((_RING, ring_of({mark.name for mark in item.iter_markers()})))
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -75,7 +80,8 @@ class _Outcome:
         return found  # type: ignore[no-any-return]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        ring = ring_of(report.keywords)
+        # A report of a process that died has none.
+        ring = str(dict(report.user_properties).get(_RING, WHOLE_RING))
         self.seconds_of_files[report.nodeid.partition("::")[0]] += report.duration
         self.seconds_of_rings[ring] += report.duration
         self.tests_of_rings[ring] += report.when == "call"
