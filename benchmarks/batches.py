@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from benchmarks.batch_growth import measure_growth, measure_small
 from benchmarks.bulk import (
     KCAT,
@@ -91,7 +90,7 @@ def _measure_large(copies: Copies, client: _Client, rounds: int) -> Section:
     """The same orders in large batches, which the writer passes on by itself."""
     broker, records = copies.broker, copies.records
     fill(broker, SOURCE, PARTITIONS, orders(records, PARTITIONS), records, _LARGE)
-    variants = [_chosen(copies, client), kcat_variant(copies)]
+    variants = [_ours(copies, client, _CHOSEN, **UNCHANGED), kcat_variant(copies)]
     alternate(variants, rounds, limit=max(300.0, records / 5_000))
     broker.delete_topic(SOURCE)
     rows = [[v.name, *median_and_range(v), "" if v.missing else f"{records / v.median:,.0f}"] for v in variants]
@@ -106,10 +105,12 @@ def _measure_large(copies: Copies, client: _Client, rounds: int) -> Section:
     )
 
 
-def _chosen(copies: Copies, client: _Client) -> Variant:
-    request = request_of(copies.broker, **UNCHANGED)
-    copy = client.timed(_CHOSEN, lambda target: copy_ours(client.spark, request, target, copies.records))
-    return copies.variant(_CHOSEN, copy)
+def _ours(
+    copies: Copies, client: _Client, name: str, copy: Callable[..., object] = copy_ours, **options: Any
+) -> Variant:
+    """Our job, with the request that the options ask for."""
+    request = request_of(copies.broker, **options)
+    return copies.variant(name, client.timed(name, lambda target: copy(client.spark, request, target, copies.records)))
 
 
 class _Client:
@@ -145,23 +146,13 @@ class _Client:
 
 
 def _variants(copies: Copies, client: _Client, tools: ExitStack | None) -> list[Variant]:
-    broker, spark, records = copies.broker, client.spark, copies.records
-
-    def ours(name: str, copy: Callable[[CopyJob, str], object], **options: Any) -> Variant:
-        request = request_of(broker, **options)
-        return copies.variant(name, client.timed(name, lambda target: copy(request, target)))
-
     return [
-        ours(_DEFAULT, lambda request, target: copy_ours(spark, request, target, records)),
-        ours(_BYTES, lambda request, target: copy_ours(spark, request, target, records), reader="batches"),
-        ours(_RECORDS, lambda request, target: BY_RECORD.copy(spark, request, target, records), **UNCHANGED),
-        ours(_BATCHES, lambda request, target: BY_BATCHES.copy(spark, request, target, records), **UNCHANGED),
-        ours(
-            _SEGMENTS,
-            lambda request, target: BY_BATCHES.copy(spark, request, target, records),
-            **{**UNCHANGED, "provenance": "segments"},
-        ),
-        _chosen(copies, client),
+        _ours(copies, client, _DEFAULT),
+        _ours(copies, client, _BYTES, reader="batches"),
+        _ours(copies, client, _RECORDS, BY_RECORD.copy, **UNCHANGED),
+        _ours(copies, client, _BATCHES, BY_BATCHES.copy, **UNCHANGED),
+        _ours(copies, client, _SEGMENTS, BY_BATCHES.copy, **{**UNCHANGED, "provenance": "segments"}),
+        _ours(copies, client, _CHOSEN, **UNCHANGED),
         kcat_variant(copies),
         *([] if tools is None else [mirror_maker_variant(copies, tools)]),
     ]
