@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE
-from airflow_provider_kafka_spark.core.wire.protocol import JobReport, JobRequest
+from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport, JobRequest
 from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
@@ -83,7 +83,8 @@ class Driver:
         file = self.folder / "request.json"
         file.write_text(replace(self.request, report_uri=str(report)).to_json())
         # As the worker does.
-        conf = {"spark.task.maxFailures": "1"} if self.request.delivery == AT_LEAST_ONCE else {}
+        writes_again = isinstance(self.request, CopyJob) and self.request.delivery == AT_LEAST_ONCE
+        conf = {"spark.task.maxFailures": "1"} if writes_again else {}
         job = f"{self.request.job}.py"
         script = _CHECKOUT / "airflow_provider_kafka_spark" / "jobs" / job
         self._process = spark_submit(self.folder, self.master, script, file, conf)
