@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from airflow_provider_kafka_spark.core.checks import DELIVERIES
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
-from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, JobRequest, Pace, PauseWhileLag
+from airflow_provider_kafka_spark.core.wire.protocol import AuditJob, CopyJob, JobRequest, Pace, PauseWhileLag
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.faults.drivers import Driver
@@ -41,6 +42,14 @@ def driver(tmp_path: Path) -> Iterator[Callable[[JobRequest], Driver]]:
         each.stop()
 
 
+def request_of(broker: KafkaBroker, ranges: list[str], **options: Any) -> CopyJob:
+    """The first submission of a run, which keeps partitions."""
+    instance, run_id = uuid4().hex[:16], uuid4().hex[:16]
+    return copy_request(
+        broker, ranges, instance=instance, submission=1, run_id=run_id, preserve_partition=True, **options
+    )
+
+
 @pytest.mark.parametrize("delivery", DELIVERIES)
 def test_two_executors_keep_one_pace_and_pause_together(
     kafka_broker: KafkaBroker, topic: TopicFactory, driver: Callable[[JobRequest], Driver], delivery: str
@@ -51,15 +60,11 @@ def test_two_executors_keep_one_pace_and_pause_together(
     for number in range(4):
         kafka_broker.produce(source, numbered(750, partition=number))
     commit(kafka_broker, group, target, dict.fromkeys(range(4), 0))
-    request = copy_request(
+    request = request_of(
         kafka_broker,
         [f"{source}:{number}:0:750" for number in range(4)],
-        instance=uuid4().hex[:16],
-        submission=1,
-        run_id=uuid4().hex[:16],
         topic=target,
         delivery=delivery,
-        preserve_partition=True,
         pace=Pace(250, pause=PauseWhileLag(group, 200, 120.0)),
     )
     started = driver(request)
@@ -94,14 +99,10 @@ def test_batches_passed_on_and_as_bytes_survive_an_executor(
         kafka_broker.produce(source, large, {"linger.ms": 1_000, "batch.size": 1_000_000})
         small = [Record(None, b"%d " % i, (("h", None),), partition=i % 2) for i in range(first + 290, first + 300)]
         kafka_broker.produce(source, small, {"batch.num.messages": 2})
-    request = copy_request(
+    request = request_of(
         kafka_broker,
         [f"{source}:{number}:0:1500" for number in range(2)],
-        instance=uuid4().hex[:16],
-        submission=1,
-        run_id=uuid4().hex[:16],
         topic=target,
-        preserve_partition=True,
         provenance=provenance,
         reader="batches",
         pace=Pace(300),
@@ -113,7 +114,8 @@ def test_batches_passed_on_and_as_bytes_survive_an_executor(
 
     assert report is not None, started.log[-3000:]
     assert report.failure is None
-    assert (report.records_written, report.batches_passed > 0) == (3_000, True)
+    # There are ten large batches of each partition; what is small went as bytes.
+    assert (report.records_written, 0 < report.batches_passed <= 20) == (3_000, True)
     there, here = (
         [[r._replace(offset=None) for r in kafka_broker.consume(name) if r.partition == n] for n in range(2)]
         for name in (target, source)

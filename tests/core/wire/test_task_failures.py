@@ -23,6 +23,7 @@ from airflow_provider_kafka_spark.core.errors.catalogue import all_errors
 from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.task_failures import failure_in, failure_of_task
 from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure
+from tests.core.job_requests import job_request
 
 _ERRORS = "org.apache.kafka.common.errors"
 
@@ -45,7 +46,7 @@ def _refused(reason: str) -> TaskFailure:
             [
                 "orders[0]@123 (1,234,567 bytes",
                 "max.message.bytes of copy (1,000,000 bytes)",
-                "as the producer compresses it",
+                "also as the producer compresses it (kafka.compression.type=lz4)",
             ],
             id="too-large-for-the-target",
         ),
@@ -68,7 +69,8 @@ def _refused(reason: str) -> TaskFailure:
     ],
 )
 def test_names_the_record_the_target_and_the_reason(reason: str, fragments: list[str]) -> None:
-    failure = failure_of_task(_refused(reason), {"copy": 1_000_000})
+    request = job_request(sink_options={"kafka.compression.type": "lz4"})
+    failure = failure_of_task(_refused(reason), {"copy": 1_000_000}, request)
 
     assert type(failure) is TargetError
     assert not [fragment for fragment in fragments if fragment not in str(failure)], str(failure)
