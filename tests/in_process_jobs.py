@@ -108,7 +108,7 @@ class _Submission:
 
     log_tail = ""
     pod_state = None
-    may_run_on = False
+    fate = "was ordered to end"
 
     def __init__(self, target: InProcessSpark, *arguments: Any, application_args: list[str], **_: Any) -> None:
         self.application_id: str | None = None

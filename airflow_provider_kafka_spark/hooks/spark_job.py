@@ -328,9 +328,8 @@ def _collected(
 
 def _killed(submission: SparkSubmission, progress: JobProgress | None) -> JobKilledError:
     had_read = "" if progress is None else f"; it had read {progress}"
-    end = "may still run, as the log says" if submission.may_run_on else "was ordered to end"
     return JobKilledError(
-        f"The task was killed; its Spark job {end} (application {submission.application_id or 'not known'}"
+        f"The task was killed; its Spark job {submission.fate} (application {submission.application_id or 'not known'}"
         f"{had_read}). What it had written stays written; a retry writes only what is missing. With "
         "delivery='at_least_once' this needs provenance='headers'."
     )

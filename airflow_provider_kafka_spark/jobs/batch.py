@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
-from airflow_provider_kafka_spark.core.copies.batch_path import COMPRESSION, codec_for
+from airflow_provider_kafka_spark.core.copies.batch_path import codec_for
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,
     DeliveryError,
@@ -28,6 +28,7 @@ from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined, 
 from airflow_provider_kafka_spark.core.offsets.spans import merged
 from airflow_provider_kafka_spark.core.records.kept_timestamps import check_timestamp_type
 from airflow_provider_kafka_spark.core.runs.run_protocol import counts_for
+from airflow_provider_kafka_spark.core.spark.tuning import COMPRESSION
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport, RangeReport
 from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged
 from airflow_provider_kafka_spark.jobs.driver import run_job

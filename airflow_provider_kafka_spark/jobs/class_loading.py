@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_kafka_spark.core.copies.batch_path import COMPRESSION, DEFAULT_CODEC
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
 from airflow_provider_kafka_spark.core.offsets.pieces import cut
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER
-from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults
+from airflow_provider_kafka_spark.core.spark.tuning import COMPRESSION, DEFAULT_CODEC, sink_defaults
 from airflow_provider_kafka_spark.core.wire.protocol import Transform
 from airflow_provider_kafka_spark.core.wire.writer_messages import WriterSettings, piece_text
 from airflow_provider_kafka_spark.jobs.computed_rows import computed_rows

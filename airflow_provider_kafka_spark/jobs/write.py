@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_provider_kafka_spark.core.copies.batch_path import (
-    COMPRESSION,
     clients_in_the_way,
     rewritten_because,
     wants_batches,
@@ -15,7 +14,7 @@ from airflow_provider_kafka_spark.core.copies.batch_path import (
 )
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS
-from airflow_provider_kafka_spark.core.spark.tuning import batches_memory
+from airflow_provider_kafka_spark.core.spark.tuning import COMPRESSION, batches_memory
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.task_failures import failure_of_task
 from airflow_provider_kafka_spark.core.wire.writer_messages import (

@@ -300,9 +300,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
 
         :return: the number of the submission, and the report.
         """
-        stream = planned.stream
-        if stream is None:
-            raise ValueError("The plan of a stream must have its checkpoint.")
+        stream = planned.checkpoint
         with self._logins(task_try) as logins:
             self._remember(task_try)
             now_ms, known = int(time.time() * 1000), folder.latest_submission()

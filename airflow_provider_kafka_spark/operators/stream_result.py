@@ -10,11 +10,7 @@ from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.run_mark import judge_run
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.copies.verification import check_duplicates, faults_of_counts, faults_of_segments
-from airflow_provider_kafka_spark.core.errors import (
-    BrokerError,
-    KafkaSparkError,
-    UncopiedRecordsError,
-)
+from airflow_provider_kafka_spark.core.errors import BrokerError, KafkaSparkError, UncopiedRecordsError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import joined
 from airflow_provider_kafka_spark.core.shown_text import first_ten
@@ -37,7 +33,6 @@ _UNKNOWN = (
     "No note beside the checkpoint says which task has finished {}: they are neither in this result nor in its asset "
     "event. If an earlier try of this task was it, nothing announces them."
 )
-
 _THEN = (
     "The stream is past them, so no try copies them. Copy these ranges with ReplayOffsetRangesOperator, and mark this "
     "task as successful; or begin again with reset_checkpoint_to."
@@ -101,9 +96,7 @@ def finished_before(
     :raises CheckpointError: if the notes beside the batches cannot be read.
     :raises KafkaSparkError: as :func:`_check_finished`.
     """
-    stream = planned.stream
-    if stream is None:
-        return FinishedBatches()
+    stream = planned.checkpoint
     numbers, passed = store.batches_before(stream), store.passed_before(stream)
     notes = folder.notes(stream_plan.generation, numbers) if numbers else {}
     # What is gone is in the result.

@@ -168,8 +168,7 @@ class Applications:
                     seen = status
             self._pause()
         submission.kill_application(application_id)
-        how = "may still run, as the log says" if submission.may_run_on else "was ordered to end"
-        raise JobKilledError(f"The task was killed; application {application_id} of {whose} {how}.")
+        raise JobKilledError(f"The task was killed; application {application_id} of {whose} {submission.fate}.")
 
     def _pause(self) -> None:
         """Until the next question, or a kill: five seconds after its signal Airflow ends the worker."""

@@ -9,11 +9,12 @@ from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.spark.driver_pod import POD_NAME
 from airflow_provider_kafka_spark.submission.deployment import YARN_CLUSTER, Deployment
 
+DEPLOY_MODE = "spark.submit.deployMode"
 #: Properties that would submit a job to another cluster than the one that is queried for its end, and what sets them.
 _OF_THE_CONNECTION = {
     "spark.master": "the host and port of the Spark connection",
     POD_NAME: "the run, so that another try finds the driver",
-    "spark.submit.deployMode": "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
+    DEPLOY_MODE: "deploy_mode, or 'deploy-mode' in the Extra of the Spark connection",
 }
 #: Two tasks with the same records would only fence each other; a second driver would not find the request.
 ONE_WRITER: Mapping[str, str] = {"spark.speculation": "false", "spark.yarn.maxAppAttempts": "1"}

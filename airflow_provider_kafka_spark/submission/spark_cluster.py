@@ -15,6 +15,7 @@ from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url, 
 from airflow_provider_kafka_spark.core.spark.driver_pod import NAMESPACE, UPLOAD_PATH, ApiAccess
 from airflow_provider_kafka_spark.core.wire.job_events import is_web_address
 from airflow_provider_kafka_spark.submission.conf_checks import (
+    DEPLOY_MODE,
     FOLLOWS,
     ONE_ATTEMPT,
     ONE_WRITER,
@@ -37,7 +38,6 @@ from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_sp
 
 #: Spark's own property for the history server on YARN.
 _HISTORY_SERVER_PROPERTY = "spark.yarn.historyServer.address"
-_MODE_PROPERTY = "spark.submit.deployMode"
 #: Beginnings of properties that say what an expression means. Others of SQL name classes, catalogs and places.
 _MEANING_OF_SQL = (
     *("spark.sql.ansi.", "spark.sql.caseSensitive", "spark.sql.function.", "spark.sql.legacy."),
@@ -85,8 +85,7 @@ class SparkCluster:
             ones, if Spark cannot use the folder for temporary files, or if only Spark's properties file says where the
             driver runs.
         """
-        conf = {str(key): str(value) for key, value in (self.submit_options.get("conf") or {}).items()}
-        check_conf(conf, self.required_conf, self.deployment, follows=self.submit_options.get(FOLLOWS))
+        check_conf(self._conf, self.required_conf, self.deployment, follows=self.submit_options.get(FOLLOWS))
         if not self._runs_again:
             check_one_attempt(self.master, self.spark_conn_id)
         if self.deployment.driver_on_worker and set(tempfile.gettempdir()) & set(" #"):
@@ -121,11 +120,10 @@ class SparkCluster:
             the cluster: ``spark-submit`` would follow it (``SparkSubmitArguments``), and the worker wait for a driver
             of its own.
         """
-        environ = {**os.environ, **(self.submit_options.get("env_vars") or {})}
-        mode = self._file_properties.get(_MODE_PROPERTY) or environ.get("DEPLOY_MODE") or "client"
+        mode = self._file_properties.get(DEPLOY_MODE) or self._environ.get("DEPLOY_MODE") or "client"
         if self._mode is None and mode != "client":
             raise OptionError(
-                f"deploy_mode must say where the driver runs; got none, and {mode!r} from {_MODE_PROPERTY} in Spark's "
+                f"deploy_mode must say where the driver runs; got none, and {mode!r} from {DEPLOY_MODE} in Spark's "
                 f"properties file, or from DEPLOY_MODE. Pass deploy_mode={mode!r}, or put 'deploy-mode' in the Extra "
                 f"of connection {self.spark_conn_id!r}."
             )
@@ -274,12 +272,16 @@ class SparkCluster:
 
     @property
     def _conf(self) -> dict[str, str]:
-        return {name: str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
+        return {str(name): str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
 
     @cached_property
     def _file_properties(self) -> dict[str, str]:
-        environ = {**os.environ, **(self.submit_options.get("env_vars") or {})}
-        return properties_of(self.submit_options.get("properties_file"), self.spark_home, environ)
+        return properties_of(self.submit_options.get("properties_file"), self.spark_home, self._environ)
+
+    @property
+    def _environ(self) -> dict[str, str]:
+        """The variables of ``spark-submit``."""
+        return {**os.environ, **(self.submit_options.get("env_vars") or {})}
 
     @cached_property
     def jars(self) -> JobJars:

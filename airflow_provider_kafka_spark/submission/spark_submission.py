@@ -136,9 +136,10 @@ class SparkSubmission(SparkSubmitHook):
         return None if self._driver is None else self._driver.state
 
     @property
-    def may_run_on(self) -> bool:
-        """Whether a cluster did not take the order to end an application."""
-        return self._refused_on_yarn or (self._driver is not None and self._driver.may_run_on)
+    def fate(self) -> str:
+        """For an error: what becomes of an application whose end was ordered."""
+        may_run_on = self._refused_on_yarn or (self._driver is not None and self._driver.may_run_on)
+        return "may still run, as the log says" if may_run_on else "was ordered to end"
 
     @property
     def log_tail(self) -> str:

@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.core.errors import AuditInputError, KafkaSpark
 from airflow_provider_kafka_spark.core.offsets.compact_result import whole_result
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import Segment
+from airflow_provider_kafka_spark.core.offsets.spans import merged
 from airflow_provider_kafka_spark.core.records.dead_letters import dead_letters_of
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
@@ -150,7 +151,7 @@ def _checked(result: Mapping[str, Any]) -> PastCopy:
         evidence=evidence,
         source_ids={str(name): str(topic_id) for name, topic_id in result.get("source_topic_ids", {}).items()},
         target_topics=tuple(sorted(topics | {r.topic for r in targets})),
-        target_ranges=_one_each(targets),
+        target_ranges=OffsetRanges(merged(targets.without_empty())),
         has_unknown_places=bool(finished_before) and not written_before and evidence.transform.provenance.in_headers,
         compares=not evidence.transform.columns and not evidence.transform.schema_id_map,
         filtered={r: reported[r] - written[r] for r in ranges if reported[r] > written[r]},
@@ -195,14 +196,6 @@ def _count(r: Mapping[str, Any], name: str) -> int:
     if type(count) is not int or count < 0:
         raise AuditInputError(f"{name} of a range must be a number from 0; got {count!r}.")
     return count
-
-
-def _one_each(ranges: Iterable[OffsetRange]) -> OffsetRanges:
-    """One range for each partition, from the first offset to the last end."""
-    return OffsetRanges(
-        replace(of_partition[0], until_offset=max(r.until_offset for r in of_partition))
-        for _, of_partition in OffsetRanges(ranges).without_empty().by_partition()
-    )
 
 
 def _check_joined(past: PastCopy, other: PastCopy, new: OffsetRanges) -> None:
@@ -269,7 +262,7 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
         ),
         source_ids={**other.source_ids, **past.source_ids},
         target_topics=tuple(sorted({*past.target_topics, *other.target_topics})),
-        target_ranges=_one_each(past.target_ranges.merge(other.target_ranges)),
+        target_ranges=OffsetRanges(merged(past.target_ranges.merge(other.target_ranges).without_empty())),
         has_unknown_places=past.has_unknown_places or other.has_unknown_places,
         compares=past.compares and other.compares,
         filtered={**past.filtered, **{r: other.filtered[r] for r in new if r in other.filtered}},

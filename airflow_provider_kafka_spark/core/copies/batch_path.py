@@ -13,10 +13,9 @@ from dataclasses import fields, replace
 from airflow_provider_kafka_spark.core.checks import BATCHES, SOURCE
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.spark.tuning import COMPRESSION, DEFAULT_CODEC
 from airflow_provider_kafka_spark.core.wire.protocol import ROUTES, Transform
 
-#: What compresses the target's batches, see :func:`codec_for`.
-COMPRESSION, DEFAULT_CODEC = "kafka.compression.type", "lz4"
 _KEPT = "producer"
 _INTERCEPTORS = "kafka.interceptor.classes"
 _PARTITIONER = "kafka.partitioner."

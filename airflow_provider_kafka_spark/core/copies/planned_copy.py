@@ -74,6 +74,16 @@ class PlannedCopy:
         return ReadRules(self.parameters.read_committed, self.how.fail_on_data_loss)
 
     @property
+    def checkpoint(self) -> StreamRequest:
+        """:attr:`stream`, of a stream.
+
+        :raises ValueError: if this is a bounded copy.
+        """
+        if self.stream is None:
+            raise ValueError("The plan of a stream must have its checkpoint.")
+        return self.stream
+
+    @property
     def delivery_parts(self) -> dict[str, str]:
         """What decides which records are written and to where, as far as it is known before the job.
 

@@ -162,11 +162,6 @@ def within(segments: Iterable[Segment], ranges: OffsetRanges) -> tuple[Segment, 
     return tuple(found)
 
 
-def segments_in(value: object, name: str) -> tuple[Segment, ...]:
-    """The segments of :func:`results_in`."""
-    return tuple(segment for item in results_in(value, name) for segment in segments_of(item))
-
-
 def segments_of(result: Mapping[str, Any]) -> tuple[Segment, ...]:
     """The segments of one result, or of what an asset event says.
 

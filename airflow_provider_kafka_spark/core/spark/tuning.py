@@ -16,6 +16,8 @@ _KIB, _MIB = 1024, 1024 * 1024
 _LONG_SPAN_OFFSETS = 20_000
 #: Of more short spans than this, none may wait for the rest of a fetch that its log does not have.
 _MOST_WAITS = 100
+#: What compresses the batches of the target, which the driver decides: see ``core.copies.batch_path.codec_for``.
+COMPRESSION, DEFAULT_CODEC = "kafka.compression.type", "lz4"
 _MEMORY, _MAX_REQUEST = "kafka.buffer.memory", "kafka.max.request.size"
 #: How many records are unpacked together at most, and the option that says it.
 MOST_POLLED, POLLED = 10_000, "kafka.max.poll.records"

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 from airflow_provider_kafka_spark.core.errors import JobMemoryError, KafkaSparkError, ProtocolError, TargetError
 from airflow_provider_kafka_spark.core.errors.catalogue import error_with_code
+from airflow_provider_kafka_spark.core.spark.tuning import COMPRESSION
 from airflow_provider_kafka_spark.core.wire.failure_causes import MORE_MEMORY, find_cause
 from airflow_provider_kafka_spark.core.wire.protocol import JobRequest
 from airflow_provider_kafka_spark.core.wire.writer_messages import TaskFailure
 
-_CODEC = "kafka.compression.type"
 _LIMIT_OF_PRODUCER = re.compile(r"larger than (\d+), which is the value of the max\.request\.size")
 #: As ``WriteFailure.java`` writes it.
 _OF_A_TASK = re.compile(r"\bWriteFailure: (\{.{1,10000}\})$", re.MULTILINE)
@@ -70,9 +70,9 @@ def _too_large(
             "smaller; or leave the record out with where."
         )
     limit = f"{largest[target]:,} bytes" if target in largest else "unknown, without DESCRIBE_CONFIGS on it"
-    codec = None if request is None else request.sink_options.get(_CODEC)
-    compressed = "also as the producer compresses it" + (f" ({_CODEC}={codec})" if codec else "")
-    raise_it = f"If the source has it in a smaller form, pass sink_options={{'{_CODEC}': 'zstd'}}; otherwise raise"
+    codec = None if request is None else request.sink_options.get(COMPRESSION)
+    compressed = "also as the producer compresses it" + (f" ({COMPRESSION}={codec})" if codec else "")
+    raise_it = f"If the source has it in a smaller form, pass sink_options={{'{COMPRESSION}': 'zstd'}}; otherwise raise"
     return TargetError(
         f"{of_record} and its headers) is larger than max.message.bytes of {target} ({limit}), {compressed}. "
         f"{raise_it if codec != 'zstd' else 'Raise'} max.message.bytes there, or leave the record out with where."
