@@ -289,13 +289,19 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         self._item = mapped_item(context, parameters.by_name(), KafkaToKafkaOperator)
         if first and now:
             item = mapped_item(context, now, KafkaToKafkaOperator)
-            # An item may have templates, such as of the time, and a mapped group others.
-            if item != self._item and not self._requests.is_of(given_item(context)):
+            if item != self._item and not self._is_given_again(context):
                 check_item(self._item, item)
         self._new_targets.check(parameters.transform.topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
+
+    def _is_given_again(self, context: Context) -> bool:
+        """Whether the DAG gives the same item of a mapped task as to the try before, also before a clear.
+
+        An item may have templates, such as of the time, and a mapped group others.
+        """
+        return self._requests.is_of(given_item(context))
 
     def _read_rendered(self) -> None:
         """Read what each try takes as it is now, as a template has rendered it.

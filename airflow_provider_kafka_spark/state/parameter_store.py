@@ -39,6 +39,8 @@ class ParameterStore:
         self._try_numbers = TryNumbers.of(context)
         #: What this try resumes.
         self._first: _Request | None = None
+        #: The same, or what was submitted before the task was cleared.
+        self._earlier: _Request | None = None
 
     def save(self, requested: Mapping[str, Any], item: Callable[[], str | None]) -> None:
         """Remember them, before anything is submitted.
@@ -54,11 +56,12 @@ class ParameterStore:
         self._store.save(_KEY, _Request(self._try_numbers, requested, mac))
 
     def is_of(self, item: str | None) -> bool:
-        """Whether the first try, which this one resumes, had this item of the mapped task. No if one is not known.
+        """Whether the try before this one, also before a clear, had this item of the mapped task. No if one of the two
+        is not known.
 
         :param item: as the DAG gives it, before its templates are rendered.
         """
-        return item is not None and self._first is not None and self._first.item == self._store.mac(item)
+        return item is not None and self._earlier is not None and self._earlier.item == self._store.mac(item)
 
     def resume(
         self, requested: Callable[[], Mapping[str, Any]], log: Any, *, as_stored: bool = False
@@ -71,7 +74,7 @@ class ParameterStore:
         :param as_stored: this try itself has stored them, before a trigger followed its job.
         :raises InvalidInputError: if this try has called another operator with the same ``task_id``.
         """
-        first = self._store.load(_KEY, _Request)
+        first = self._earlier = self._store.load(_KEY, _Request)
         if first is not None and as_stored:
             # Templates are rendered anew, and a clear of another task counts for the whole DAG run.
             self._first = first

@@ -14,7 +14,7 @@ also has the item that it is of, since a list may change before a clear.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -212,11 +212,20 @@ class RunStateStore:
         """Remember that the state is lost."""
         self._store.set(RUN_KEY, _LOST)
 
-    def load(self, on_rerun: str = MISSING_ONLY, item: str = "", *, as_stored: bool = False) -> RunState:
+    def load(
+        self,
+        on_rerun: str = MISSING_ONLY,
+        item: str = "",
+        is_given_again: Callable[[], bool] = lambda: False,
+        *,
+        as_stored: bool = False,
+    ) -> RunState:
         """The state to start this try from.
 
         :param on_rerun: what to do if the task has succeeded.
         :param item: of a mapped task, else empty.
+        :param is_given_again: says of another item than what is stored, whether the DAG gives the same one as before,
+            and only its parameters are others; then it keeps the name that it is known by.
         :param as_stored: this try itself has stored it, before a trigger followed its job: no clear has come between.
         :raises AlreadyDeliveredError: if it has, and ``on_rerun`` forbids another run.
         :raises InvalidInputError: if what is stored is of another item.
@@ -238,6 +247,8 @@ class RunStateStore:
                 f"run_id {state.run_id}, and on_rerun='fail'. Pass on_rerun='missing_only' to write what the target "
                 "lacks, or 'copy_again'."
             )
+        if state.item != item and not as_stored and is_given_again():
+            item = state.item
         if state.succeeded and on_rerun == COPY_AGAIN:
             return replace(_fresh(), item=item, copies_again=True, **_succeeding(state, item))
         if not as_stored:

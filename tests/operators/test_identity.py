@@ -71,20 +71,25 @@ def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make)
     written twice. One at the end is new.
     """
     target = topic(suffix="target")
-    with DAG("dag") as dag:
-        Replay.partial(task_id="task").expand(offset_ranges=[[], []])
-    tasks = [make(target, map_index=i, dag=dag) for i in range(4)]
 
     def ranges(start: int) -> list[str]:
         return [f"{tasks[0].source}:0:{start}:{start + 10}"]
 
+    def of_list(*starts: int) -> None:
+        for each in tasks:
+            each.dag = dag_of(in_its_own_expand, [ranges(start) for start in starts])
+
+    tasks = [make(target, map_index=i) for i in range(4)]
+    of_list(0, 10)
     first = [tasks[i].clear(Replay, topics=None, offset_ranges=ranges(10 * i)) for i in range(2)]
     for each in tasks:
         each.clears = 1
+    of_list(20, 0, 10)
     for each, start in zip(tasks, (20, 0), strict=False):
         with pytest.raises(AirflowFailException, match=r"The item at a map index must be .*:0:10.*; got .*"):
             each.run(Replay, topics=None, offset_ranges=ranges(start))
     moved = tasks[2].succeed(Replay, topics=None, offset_ranges=ranges(10))
+    of_list(0, 10, 10, 20)
     new = tasks[3].succeed(Replay, topics=None, offset_ranges=ranges(20))
 
     assert tasks[0].values() == once(0, 30)
@@ -154,6 +159,32 @@ def test_a_retry_with_the_same_item_has_the_first_parameters(
 
     assert copy.values() == once(0, 10)
     assert (result["delivered_before"], result["duplicates"]) == (10, 0)
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.parametrize("mapped", [in_its_own_expand, in_a_mapped_group])
+def test_a_clear_with_the_same_item_goes_on_with_other_parameters(
+    topic: TopicFactory, make: Make, mapped: Callable[[list[Any]], None]
+) -> None:
+    """What its templates gave before is delivered already, and a retry after the clear has what they gave then."""
+    items = ["{{ first }}", "{{ second }}"]
+    copy = make(topic(suffix="target"), map_index=0, dag=dag_of(mapped, items))
+
+    def of(end: int) -> dict[str, Any]:
+        return {"topics": None, "offset_ranges": [f"{copy.source}:0:0:{end}"]}
+
+    first = copy.succeed(Replay, **of(10))
+    copy.clears += 1
+    copy.lose_report(Replay, **of(20))
+    second = copy.succeed(Replay, **of(30))
+    copy.clears += 1
+    copy.dag = dag_of(mapped, items[::-1])
+    with pytest.raises(AirflowFailException, match="The item at a map index must be "):
+        copy.run(Replay, **of(30))
+
+    assert copy.values() == once(0, 20)
+    assert (second["run_id"], second["delivered_before"]) == (first["run_id"], 20)
 
 
 class Upstream(XComArg):

@@ -231,6 +231,8 @@ its key and its value are copied as one piece
   tests/jobs/writer/test_bytes.py::test_both_readers_write_the_same
 a hash of the key as the Java producer's chooses the partition
   tests/jobs/writer/test_sinks.py::test_records_as_bytes
+a timestamp below -1 is a `TargetError` that names the record
+  tests/jobs/writer/test_batches.py::test_a_batch_that_the_producer_splits_is_written_anew
 Both keep a timestamp below 0 and a header's name that is not UTF-8
   tests/jobs/writer/test_batches.py::test_what_no_client_can_write_is_passed_on
   tests/jobs/writer/test_bytes.py::test_what_no_client_can_write_goes_as_it_was
@@ -314,6 +316,8 @@ If a job was submitted for the earlier one, the task fails and names both
   tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
 **A retry whose item is the same** has the parameters of the first try, also if templates give others by now
   tests/operators/test_identity.py::test_a_retry_with_the_same_item_has_the_first_parameters
+After a clear the item keeps its name, so what was delivered counts, and the parameters are the new ones
+  tests/operators/test_identity.py::test_a_clear_with_the_same_item_goes_on_with_other_parameters
 An item that was at another index before is found by its content, and its run goes on
   tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
 is known by its connection and topics, in any order of the list

@@ -2,6 +2,7 @@ package airflow_provider_kafka_spark.jobs.writer;
 
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.header.Header;
 
 /** Passes the acknowledgement or the error of one record, or of one batch, to its sink. */
 final class AckCallback implements Callback {
@@ -51,6 +52,11 @@ final class AckCallback implements Callback {
         return new AckCallback(
             sink, range == null ? ranges[index] : range, offsetOf(index), 1, targetTopic, bytesOfRecord
         );
+    }
+
+    /** Note that the producer writes the record anew, and changes it with that. */
+    void noteIfChanged(Header[] headers) {
+        sink.noteIfChanged(offset, headers, false);
     }
 
     @Override

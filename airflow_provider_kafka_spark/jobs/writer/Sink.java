@@ -9,7 +9,6 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.header.Header;
-import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.spark.TaskContext;
 import org.apache.spark.executor.OutputMetrics;
 
@@ -115,7 +114,7 @@ abstract class Sink {
         if (settings.schemaIds != null && record.rejection == null) {
             settings.schemaIds.rewrite(record);
         }
-        noteIfChanged(record);
+        noteIfChanged(record.offset, record.headers.toArray(), preserveTimestamps && record.timestamp < 0);
         provenance.addTo(record);
         int size = (record.key == null ? 0 : record.key.length) + (record.value == null ? 0 : record.value.length);
         AckCallback callback = new AckCallback(this, range, record.offset, 1, record.targetTopic, size);
@@ -203,12 +202,12 @@ abstract class Sink {
     }
 
     /** How many records were sent that no Kafka client can write as they were. */
-    final long changed() {
+    final synchronized long changed() {
         return changed;
     }
 
     /** The first of these, or null. */
-    final String firstChanged() {
+    final synchronized String firstChanged() {
         return firstChanged;
     }
 
@@ -256,15 +255,20 @@ abstract class Sink {
     }
 
     /** A producer takes no time below 0. The consumer reads names of headers as UTF-8, with U+FFFD for other bytes. */
-    private void noteIfChanged(RecordCursor record) {
-        boolean isChanged = (preserveTimestamps && record.timestamp < 0) || hasUnreadName(record.headers);
-        if (isChanged && changed++ == 0) {
-            firstChanged = record.name();
+    final void noteIfChanged(long offset, Header[] headers, boolean hasOtherTime) {
+        if (!hasOtherTime && !hasUnreadName(headers)) {
+            return;
+        }
+        // The task's thread and the producer's own.
+        synchronized (this) {
+            if (changed++ == 0) {
+                firstChanged = RecordCursor.nameOf(piece.topic, piece.partition, offset);
+            }
         }
     }
 
-    private static boolean hasUnreadName(RecordHeaders headers) {
-        for (Header header : headers.toArray()) {
+    private static boolean hasUnreadName(Header[] headers) {
+        for (Header header : headers) {
             if (header.key().indexOf('\uFFFD') >= 0) {
                 return true;
             }

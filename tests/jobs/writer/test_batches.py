@@ -400,6 +400,29 @@ def test_a_target_that_takes_less_than_when_the_job_began(
     assert_copied(job, report)
 
 
+@pytest.mark.parametrize("passes_on", [True, False])
+def test_a_batch_that_the_producer_splits_is_written_anew(
+    kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, *, passes_on: bool
+) -> None:
+    """It changes a header's name, which is counted, and cannot write a time below -1, which fails the task at once."""
+    for first_time in (5, -5):
+        source, target = topic(suffix="source"), topic(config={"max.message.bytes": "5000"}, suffix="target")
+        records = [Record(b"k", os.urandom(1_000), (("name", b"v"),), 10_000 + i) for i in range(IN_BATCH)]
+        kafka_broker.produce(source, records, {"batch.num.messages": IN_BATCH})
+        make_strange(log_of(kafka_broker, source), first_time=first_time, names={b"name": b"\xff\xfe\x00e"})
+        job = new_job(source, target, IN_BATCH)
+        go(job, WAYS[0] if passes_on else WAYS[1])
+        job.change(producer={**job.settings.producer, "batch.size": "4000"})
+        if first_time < 0:
+            failure = job.failure()
+            assert (failure.record, failure.permanent) == (f"{source}[0]@0", True)
+            assert "writes no timestamp below -1, such as -5" in failure.reason
+        else:
+            report = report_of(job)
+            assert (report.changed, report.first_changed) == (IN_BATCH, f"{source}[0]@0")
+            assert report.segments == ((0, IN_BATCH, 0),)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_record_that_the_target_refuses_is_named(
     kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob, way: str
