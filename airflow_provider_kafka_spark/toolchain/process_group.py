@@ -9,11 +9,13 @@ from contextlib import suppress
 
 import psutil
 
-_GRACE_SECONDS = 10.0
+#: Airflow kills a task 5 s after it has asked it to end (``WatchedSubprocess.kill``), and nobody would be left then to
+#: end a driver that does not listen.
+_GRACE_SECONDS = 3.0
 
 
 def end_group(group: int) -> None:
-    """Ask every process of a group to end, and kill the remaining ones after 10 s.
+    """Ask every process of a group to end, and kill the remaining ones after 3 s.
 
     :param group: id of the group, which is that of the process that leads it.
     """

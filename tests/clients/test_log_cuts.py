@@ -26,7 +26,8 @@ def test_where_a_log_was_cut(other_broker: KafkaBroker, connection: Callable[...
     for name in NAMES:
         broker.create_topic(name)
         for i in range(10):
-            broker.produce(name, [Record(b"k", b"%d" % i)] * 10)
+            # A batch is sent when it is full, however slow the machine is.
+            broker.produce(name, [Record(b"k", b"%d" % i)] * 10, {"batch.num.messages": 10, "linger.ms": 10_000})
     connection("kafka_default", extra={"bootstrap.servers": broker.bootstrap_servers})
     with KafkaHook() as hook:
         before = hook.state(NAMES)

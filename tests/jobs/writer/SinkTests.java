@@ -5,6 +5,8 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.MockProducer;
@@ -266,16 +268,17 @@ public final class SinkTests {
     }
 
     /** The thread that would end the flush may be gone. */
-    public static void aCommitGivesUpWhereTheFlushDoesNotEnd() {
+    public static void aCommitGivesUpWhereTheFlushDoesNotEnd() throws Exception {
         SinkTests test = opened();
         test.send(10);
         test.producer.hangs = true;
         test.failsToCommit(WriteFailure.BROKER_UNAVAILABLE, false);
         check(test.producer.commitCount() == 0, "no commit");
+        check(test.producer.interrupted.await(60L, TimeUnit.SECONDS), "the flush leaves no thread");
     }
 
     /** A task that is killed does not wait for its flush. */
-    public static void aKilledTaskDoesNotWaitForTheFlush() {
+    public static void aKilledTaskDoesNotWaitForTheFlush() throws Exception {
         String patient = SETTINGS.replace("'delivery_timeout_ms': 200", "'delivery_timeout_ms': 600000");
         SinkTests test = new SinkTests(true, patient);
         test.sink.open();
@@ -285,6 +288,7 @@ public final class SinkTests {
         try {
             test.sink.commit(11);
         } catch (TaskKilledException killed) {
+            check(test.producer.interrupted.await(60L, TimeUnit.SECONDS), "the flush leaves no thread");
             return;
         }
         throw new AssertionError("It committed.");
@@ -453,6 +457,8 @@ public final class SinkTests {
         boolean flushes = true;
         /** Whether a flush has no end. */
         boolean hangs;
+        /** Of such a flush. */
+        final CountDownLatch interrupted = new CountDownLatch(1);
         /** What the owner's group has when the earlier attempts are fenced. */
         Mark markAfterInit;
         private final Cluster cluster;
@@ -475,7 +481,8 @@ public final class SinkTests {
             while (hangs) {
                 try {
                     wait();
-                } catch (InterruptedException interrupted) {
+                } catch (InterruptedException error) {
+                    interrupted.countDown();
                     return;
                 }
             }
