@@ -30,7 +30,7 @@ from tests.promises.table import (
     SPARKS,
     Promise,
 )
-from tests.rings import LONG, LONG_RING, QUICK_RING, SERVICES, WHOLE_RING, ring_of
+from tests.rings import LONG, LONG_RING, QUICK_RING, SERVICES, WHOLE_RING, has_only_slow_tests, ring_of
 from tests.services.other_spark import OTHER_SPARKS
 
 _CHECKOUT = Path(__file__).parents[2]
@@ -100,21 +100,26 @@ def test_a_promise_is_proved_in_the_short_rings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "decorator", "ring"),
+    ("module", "decorator", "ring", "is_left_out"),
     [
-        ("", "", QUICK_RING),
-        ("pytestmark = pytest.mark.broker", "", WHOLE_RING),
-        ("pytestmark = [pytest.mark.broker, pytest.mark.long]", "", LONG_RING),
-        ("pytestmark = pytest.mark.broker", "@pytest.mark.fault", LONG_RING),
-        ("needs = pytest.mark.spark\npytestmark = [needs]", "", WHOLE_RING),
-        ("", "@pytest.mark.parametrize('a', [pytest.param(1, marks=pytest.mark.long)])", QUICK_RING),
+        ("", "", QUICK_RING, False),
+        ("pytestmark = pytest.mark.timeout(1)", "", QUICK_RING, False),
+        ("pytestmark = pytest.mark.broker", "", WHOLE_RING, True),
+        ("pytestmark = [pytest.mark.broker, pytest.mark.long]", "", LONG_RING, True),
+        ("pytestmark = pytest.mark.broker", "@pytest.mark.fault", LONG_RING, True),
+        ("", "@pytest.mark.broker", WHOLE_RING, False),
+        ("needs = pytest.mark.spark\npytestmark = [needs]", "", WHOLE_RING, False),
+        ("", "@pytest.mark.parametrize('a', [pytest.param(1, marks=pytest.mark.long)])", QUICK_RING, False),
     ],
 )
-def test_rings_are_read_as_pytest_does(module: str, decorator: str, ring: str) -> None:
-    """Of a table of which some rows are long, the others prove."""
+def test_rings_are_read_as_pytest_does(module: str, decorator: str, ring: str, *, is_left_out: bool) -> None:
+    """Of a table of which some rows are long, the others prove. Of modules that the quick ring does not even import, it
+    may have no test.
+    """
     source = f"{module}\n{decorator}\ndef test_it(a): ..."
 
     assert _rings_of(source, "file") == {"file::test_it": ring}
+    assert has_only_slow_tests(source) is is_left_out
 
 
 # --- Nothing is left out
