@@ -1,4 +1,4 @@
-"""What a copy announces: its entry in the ledger, its asset events, its lineage and its metrics."""
+"""What a copy returns and announces: its entry in the ledger, its asset events, its lineage and its metrics."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParamet
 from airflow_provider_kafka_spark.core.copies.verification import totals
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery
 from airflow_provider_kafka_spark.metrics import count_copy
@@ -20,14 +21,19 @@ from airflow_provider_kafka_spark.operators.asset_events import (
     outlets_with_ledger,
     record_without_records,
 )
+from airflow_provider_kafka_spark.operators.decision import show_warnings
 from airflow_provider_kafka_spark.operators.deferral import DeferrableOperator
 from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.state.task_state import remember_success
+from airflow_provider_kafka_spark.submission.expression_check import compile_expressions
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
+
+    from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
+    from airflow_provider_kafka_spark.operators.task_try import TaskTry
 
 
 class AnnouncingOperator(DeferrableOperator):
@@ -95,6 +101,37 @@ class AnnouncingOperator(DeferrableOperator):
             self._suppress_asset_events()
         count_copy(context, result)
         self.log.info("%s", totals(result))
+        return short_result(result)
+
+    def _return_stored_result(
+        self,
+        context: Context,
+        ledger: TaskLedger,
+        result: dict[str, Any],
+        earlier: EarlierDelivery | None = None,
+    ) -> dict[str, Any]:
+        self.log.info(
+            "An earlier try of this run delivered everything, and failed only after that. Its result is returned; "
+            "Spark is not started."
+        )
+        return self._done(context, ledger, result, earlier)
+
+    def _done_planning(self, task_try: TaskTry, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
+        """The end of a task that only planned.
+
+        :raises ExpressionError: if Spark refuses an expression.
+        """
+        self._suppress_asset_events()
+        unchecked = compile_expressions(task_try.spark.cluster, planned.transform)
+        show_warnings(result, unchecked)
+        if self.use_delegation_token:
+            unchecked.append("Only the copy creates delegation tokens, and knows whether they live long enough.")
+        if planned.stream is not None:
+            unchecked.append("Only the copy takes the checkpoint, which another run may be using.")
+        result["warnings"][-1:-1] = unchecked
+        # The table of the plan has the others. PLAN_ONLY is the last one.
+        for warning in first_ten(result["warnings"][len(planned.plan.warnings) :]):
+            self.log.warning("%s", warning)
         return short_result(result)
 
     def _suppress_asset_events(self) -> None:

@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.audits.audit_result import (
     table,
 )
 from airflow_provider_kafka_spark.core.audits.past_copy import PastCopy, parse_results
-from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE, text_or_none
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.copies.declaration import AUDIT, names, read_in_dag, read_rendered, renderers
 from airflow_provider_kafka_spark.core.errors import AuditFindingError
 from airflow_provider_kafka_spark.core.shown_text import first_ten
@@ -32,8 +32,6 @@ from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.past_result import given_result
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.task_try import connected
-from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
-from airflow_provider_kafka_spark.state.task_state import TaskState
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
@@ -97,12 +95,6 @@ class AuditReplayOperator(SparkJobOperator):
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
         read_in_dag(AUDIT, self)
-        self._tokens = DelegationTokenPolicy()
-
-    def on_kill(self) -> None:
-        """Stop the Spark job on any cluster, and expire its delegation tokens; ``execute`` then fails."""
-        self._tokens.end()
-        super().on_kill()
 
     @no_retry_on_permanent_error
     def execute(self, context: Context) -> dict[str, Any]:
@@ -132,8 +124,7 @@ class AuditReplayOperator(SparkJobOperator):
         """:raises KafkaSparkError: if a parameter is malformed."""
         self._check_submit_types()
         read_rendered(AUDIT, self)
-        min_lifetime = text_or_none(self.min_token_lifetime)
-        self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
+        self._read_tokens()
         if not client_classes_allowed():
             check_client_classes(self.source_options or {}, {})
 
@@ -145,8 +136,7 @@ class AuditReplayOperator(SparkJobOperator):
         with clusters as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
             plan = planned_audit(past, source, sink, read_to_end=self.read_to_end)
-            logins_of_job = self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink)
-            with logins_of_job as logins, memory.watched():
+            with self._logins(context, spark, source, sink) as logins, memory.watched():
                 request = memory.careful(audit_request(plan, logins, options, self.progress_seconds), options)
                 report = spark.run(request, lambda event: self._on_event(context, event), logins)
             result = proved_result(report, plan, source, sink)

@@ -27,7 +27,6 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint
 from airflow_provider_kafka_spark.core.streams.spark_faults import faults_of
 from airflow_provider_kafka_spark.core.streams.stream_plan import StreamPlan
 from airflow_provider_kafka_spark.core.streams.verification import result_of_stream_plan
@@ -42,7 +41,6 @@ from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOp
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.planned_stream import plan_stream, planned_stream
 from airflow_provider_kafka_spark.operators.stream_result import (
-    Collected,
     collected_stream,
     finished_before,
     finished_of,
@@ -145,7 +143,12 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         checkpoint = folder.read()
         with self._new_try(context, parameters, spark) as task_try:
             group, job = _group_of(task_try), self._deferred(store)
-            stream_plan, planned = self._planned(task_try, folder, checkpoint, stale_lock, job)
+            if job is None:
+                is_resumed = self._is_resumed
+                stream_plan, planned = plan_stream(task_try, folder, checkpoint, stale_lock, is_resumed=is_resumed)
+            else:
+                stream_plan = job.stream_plan
+                planned = planned_stream(task_try, stream_plan, job.plan, job.stream, job.run_id)
             ledger.looked(planned)
             if self.plan_only and job is None:
                 plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
@@ -156,7 +159,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                     ledger.running(planned, partial(finished_of, folder, planned), before.ranges),
                     MemoryPlace(context, self.task_id).watched(),
                 ):
-                    collected = self._collected(task_try, store, folder, stream_plan, planned, job, manager)
+                    found = self._report(task_try, store, folder, stream_plan, planned, job, manager)
+                    collected = collected_stream(task_try, store, folder, stream_plan, planned, *found)
             else:
                 self.log.info("No new records: the stream is at the end of every partition; Spark is not started.")
                 collected = nothing_collected(planned, stream_plan, checkpoint)
@@ -256,21 +260,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             raise report
         return report
 
-    def _planned(
-        self,
-        task_try: TaskTry,
-        folder: CheckpointFolder,
-        checkpoint: Checkpoint | None,
-        stale_lock: str | None,
-        job: DeferredStream | None,
-    ) -> tuple[StreamPlan, PlannedCopy]:
-        """What the job does that a trigger has followed, or one that is submitted now."""
-        if job is not None:
-            return job.stream_plan, planned_stream(task_try, job.stream_plan, job.plan, job.stream, job.run_id)
-        most, is_resumed = self.max_offsets_per_trigger, self._is_resumed
-        return plan_stream(task_try, folder, checkpoint, stale_lock, most, is_resumed=is_resumed)
-
-    def _collected(
+    def _report(
         self,
         task_try: TaskTry,
         store: StreamRunStore,
@@ -278,30 +268,17 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         stream_plan: StreamPlan,
         planned: PlannedCopy,
         job: DeferredStream | None,
-        manager: ClusterManager | None,
-    ) -> Collected:
-        """What the report proves of the job that a trigger has followed, or of one that is submitted now."""
-        if job is None:
-            submission, report = self._submit(task_try, store, folder, stream_plan, planned, manager)
-        else:
-            submission, report = job.submission, self._report_of(task_try, job)
-        return collected_stream(task_try, store, folder, stream_plan, planned, submission, report)
-
-    def _submit(
-        self,
-        task_try: TaskTry,
-        store: StreamRunStore,
-        folder: CheckpointFolder,
-        stream_plan: StreamPlan,
-        planned: PlannedCopy,
         manager: ClusterManager | None,
     ) -> tuple[int, JobReport]:
-        """Submit the job and follow it to its end. Its handle is stored before it can write anything.
+        """The report of the job that a trigger has followed, or of one that is submitted now and followed to its end.
+        Its handle is stored before it can write anything.
 
         :return: the number of the submission, and the report.
         """
+        if job is not None:
+            return job.submission, self._report_of(task_try, job)
         stream = planned.checkpoint
-        with self._logins(task_try) as logins:
+        with self._logins(task_try.context, task_try.spark, task_try.source, task_try.sink) as logins:
             self._remember(task_try)
             now_ms, known = int(time.time() * 1000), folder.latest_submission()
             number, untrusted = store.submitting(stream, now_ms, planned.parameters.delivery, known)

@@ -28,6 +28,7 @@ from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.resolve import ResolvedRanges
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Submission, Transform
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
 from airflow_provider_kafka_spark.operators.bounded_job import (
     announce_retry,
     collected,
@@ -38,7 +39,7 @@ from airflow_provider_kafka_spark.operators.bounded_plan import plan_bounded, re
 from airflow_provider_kafka_spark.operators.decision import result_to_approve
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager
 from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle, check_bundled, check_not_empty
-from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator, no_retry_on_permanent_error
+from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.sealed_plan import adopt, opened_plan, sealed_plan
 from airflow_provider_kafka_spark.operators.task_try import TaskTry
@@ -256,7 +257,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         if report is not None:
             return state, report
         announce_retry(task_try, state, planned)
-        with self._logins(task_try) as logins:
+        with self._logins(task_try.context, task_try.spark, task_try.source, task_try.sink) as logins:
             remote = task_try.spark.remote_job(planned.run_id, planned.instance, planned.digest)
             submitted, submission = self._stored(task_try, store, state, planned, remote)
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,10 +16,9 @@ from airflow_provider_kafka_spark.core.checks import (
     EXACTLY_ONCE,
     MISSING_ONLY,
     parse_reader,
-    text_or_none,
 )
 from airflow_provider_kafka_spark.core.copies.batch_path import check_reader
-from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters, parse_pause
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.copies.declaration import (
     COMMON,
     TEXT,
@@ -34,29 +32,18 @@ from airflow_provider_kafka_spark.core.copies.declaration import (
 )
 from airflow_provider_kafka_spark.core.copies.parameter_checks import check_names, check_parameters
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
-from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
-from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
-from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.spark.options import check_client_classes
 from airflow_provider_kafka_spark.core.topics.new_topics import FAIL_IF_REFUSED
-from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
-from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, How, Pace
-from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error as no_retry_on_permanent_error
 from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.metrics import count_retry
 from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
 from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
-from airflow_provider_kafka_spark.operators.decision import show_warnings
-from airflow_provider_kafka_spark.operators.ledger import TaskLedger
 from airflow_provider_kafka_spark.operators.mapped_item import given_item, mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
-from airflow_provider_kafka_spark.operators.task_try import TaskTry, WorkerOptions, connected
-from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
+from airflow_provider_kafka_spark.operators.task_try import TaskTry, connected, how_of, worker_options_of
 from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import check_item
-from airflow_provider_kafka_spark.state.task_state import TaskState
-from airflow_provider_kafka_spark.submission.expression_check import compile_expressions
 from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
 
 if TYPE_CHECKING:
@@ -242,7 +229,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
         read_in_dag(COMMON, self)
-        self._tokens = DelegationTokenPolicy()
         #: Whether an earlier try has submitted a job, and the task was not cleared since.
         self._is_resumed = False
         #: Of a mapped task, see ``core.runs.run_identity``.
@@ -252,11 +238,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         """Airflow's method, with an error that says what to do if a run has no data interval."""
         with undated_run_explained():
             return super().render_template(*args, **kwargs)
-
-    def on_kill(self) -> None:
-        """Stop the Spark job on any cluster, and expire its delegation tokens; ``execute`` then fails."""
-        self._tokens.end()
-        super().on_kill()
 
     @abstractmethod
     def _selection(self) -> dict[str, Any]:
@@ -272,8 +253,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         """
         self._check_submit_types()
         self._read_rendered()
-        min_lifetime = text_or_none(self.min_token_lifetime)
-        self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
+        self._read_tokens()
         now = dict[str, Any]()
 
         def requested() -> dict[str, Any]:
@@ -323,26 +303,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         for warning in check_names(parameters, spark_version):
             self.log.warning("%s", warning)
 
-    def _pace(self) -> Pace | None:
-        pace = Pace(
-            self.max_records_per_second,
-            self.max_bytes_per_second,
-            parse_pause(self.pause_while_lag, self.max_pause),
-        )
-        return None if pace == Pace() else pace
-
-    def _how(self) -> How:
-        return How(pace=self._pace(), **self._given(How))
-
-    def _worker_options(self) -> WorkerOptions:
-        return WorkerOptions(
-            new_targets=self._new_targets, follows_trigger=self._follows_trigger, **self._given(WorkerOptions)
-        )
-
-    def _given(self, kind: type) -> dict[str, Any]:
-        """The parameters by which fields of a type are named."""
-        return {f.name: getattr(self, f.name) for f in fields(kind) if hasattr(self, f.name)}
-
     @property
     def _new_targets(self) -> NewTargets:
         return NewTargets(bool(self.create_target_topics), self.new_topic_partitions, self.on_refused_config)
@@ -354,12 +314,8 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         ids = parameters.source_conn_id, parameters.target_conn_id
         with connected(*ids, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
-            yield TaskTry(context, parameters, spark, source, sink, self._how(), self._worker_options(), self.log)
-
-    def _logins(self, task_try: TaskTry) -> AbstractContextManager[JobCredentials]:
-        """The logins of the job while it runs."""
-        store = TaskState(task_try.context, self.task_id)
-        return self._tokens.logins(store, task_try.spark.cluster, task_try.source, task_try.sink)
+            how, worker = how_of(self), worker_options_of(self, self._new_targets)
+            yield TaskTry(context, parameters, spark, source, sink, how, worker, self.log)
 
     def _remember(self, task_try: TaskTry) -> None:
         """Store the parameters for a retry; called before anything is submitted."""
@@ -369,34 +325,3 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""
         if plan.is_empty and not plan.missing and self.on_empty == "skip":
             raise AirflowSkipException("No records in the requested ranges; on_empty='skip'.")
-
-    def _done_planning(self, task_try: TaskTry, planned: PlannedCopy, result: dict[str, Any]) -> dict[str, Any]:
-        """The end of a task that only planned.
-
-        :raises ExpressionError: if Spark refuses an expression.
-        """
-        self._suppress_asset_events()
-        unchecked = compile_expressions(task_try.spark.cluster, planned.transform)
-        show_warnings(result, unchecked)
-        if self.use_delegation_token:
-            unchecked.append("Only the copy creates delegation tokens, and knows whether they live long enough.")
-        if planned.stream is not None:
-            unchecked.append("Only the copy takes the checkpoint, which another run may be using.")
-        result["warnings"][-1:-1] = unchecked
-        # The table of the plan has the others. PLAN_ONLY is the last one.
-        for warning in first_ten(result["warnings"][len(planned.plan.warnings) :]):
-            self.log.warning("%s", warning)
-        return short_result(result)
-
-    def _return_stored_result(
-        self,
-        context: Context,
-        ledger: TaskLedger,
-        result: dict[str, Any],
-        earlier: EarlierDelivery | None = None,
-    ) -> dict[str, Any]:
-        self.log.info(
-            "An earlier try of this run delivered everything, and failed only after that. Its result is returned; "
-            "Spark is not started."
-        )
-        return self._done(context, ledger, result, earlier)

@@ -36,7 +36,6 @@ def plan_stream(
     folder: CheckpointFolder,
     checkpoint: Checkpoint | None,
     stale_lock: str | None,
-    max_offsets_per_trigger: int | None,
     *,
     is_resumed: bool,
 ) -> tuple[StreamPlan, PlannedCopy]:
@@ -63,7 +62,7 @@ def plan_stream(
     task_try.log_path(parameters.transform, target, plan)
     lags = task_try.check_pace(target) + task_try.lag_of_source(parameters.selection["commit_group_id"], source)
     task_try.check_timestamps(target, plan)
-    stream = _stream_request(task_try, folder, checkpoint, stream_plan, plan, stale_lock, max_offsets_per_trigger)
+    stream = _stream_request(task_try, folder, checkpoint, stream_plan, plan, stale_lock)
     batch, manifest = None, stream_plan.manifest
     if checkpoint is not None and is_unfinished:
         # The records of the batch have the id of the stream that began it.
@@ -109,7 +108,6 @@ def _stream_request(
     stream_plan: StreamPlan,
     plan: ReplayPlan,
     stale_lock: str | None,
-    max_offsets_per_trigger: int | None,
 ) -> StreamRequest:
     """The checkpoint, and how the job uses it."""
     last, unfinished = -1, None
@@ -131,7 +129,7 @@ def _stream_request(
         owner=_owner(task_try.context),
         unfinished_batch=stream_plan.uncommitted_batch,
         unfinished_checkpoint=unfinished,
-        max_offsets_per_trigger=max_offsets_per_trigger,
+        max_offsets_per_trigger=task_try.worker.max_offsets_per_trigger,
     )
 
 

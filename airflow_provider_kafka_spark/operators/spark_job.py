@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from inspect import signature
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -10,17 +12,22 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from airflow_provider_kafka_spark.core.checks import unknown_parameters
+from airflow_provider_kafka_spark.core.checks import text_or_none, unknown_parameters
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, is_loopback
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.operators.lineage import check_transport
+from airflow_provider_kafka_spark.operators.token_policy import DelegationTokenPolicy
+from airflow_provider_kafka_spark.state.task_state import TaskState
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
     from requests.auth import AuthBase
+
+    from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
+    from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 
 #: Parameters that are passed to the Spark provider's hook.
 _SUBMIT_OPTIONS = (
@@ -68,6 +75,10 @@ class SparkJobOperator(BaseOperator):
         "properties_file",
     )
     operator_extra_links: Sequence[BaseOperatorLink] = (SparkApplicationLink(),)
+    #: Parameters of all subclasses.
+    use_delegation_token: bool | str
+    min_token_lifetime: timedelta | float | None
+    kafka_timeout: float
 
     def __init__(
         self,
@@ -151,13 +162,15 @@ class SparkJobOperator(BaseOperator):
         self.openlineage_inject_transport_info = openlineage_inject_transport_info
         self.spark_application_url: str | None = None
         self._spark_hook: SparkJobHook | None = None
+        self._tokens = DelegationTokenPolicy()
 
     def pre_execute(self, context: Context) -> None:  # noqa: ARG002 - Airflow's
         """Take the link from this process until it is known where it leads: Airflow stores even an empty one."""
         self.operator_extra_links = ()
 
     def on_kill(self) -> None:
-        """Stop the Spark job on any cluster; ``execute`` then fails."""
+        """Stop the Spark job on any cluster, and expire its delegation tokens; ``execute`` then fails."""
+        self._tokens.end()
         if self._spark_hook is not None:
             self._spark_hook.kill()
 
@@ -223,6 +236,20 @@ class SparkJobOperator(BaseOperator):
                     )
         if self.deploy_mode not in (None, "client", "cluster"):
             raise OptionError(f"deploy_mode must be 'client' or 'cluster'; got {self.deploy_mode!r}.")
+
+    def _read_tokens(self) -> None:
+        """Read the rendered parameters on delegation tokens.
+
+        :raises OptionError: if they are invalid or contradict each other.
+        """
+        min_lifetime = text_or_none(self.min_token_lifetime)
+        self._tokens = DelegationTokenPolicy(self.use_delegation_token, min_lifetime, self.kafka_timeout)
+
+    def _logins(
+        self, context: Context, spark: SparkJobHook, source: KafkaHook, sink: KafkaHook
+    ) -> AbstractContextManager[JobCredentials]:
+        """The logins of the job while it runs."""
+        return self._tokens.logins(TaskState(context, self.task_id), spark.cluster, source, sink)
 
     def _on_event(self, context: Context, event: JobEvent) -> None:
         if isinstance(event, JobStarted):

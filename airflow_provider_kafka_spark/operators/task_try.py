@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.clients.empty_offsets import empty_beginnings
 from airflow_provider_kafka_spark.clients.permissions import check_topics
 from airflow_provider_kafka_spark.clients.transaction_check import check_transactions
 from airflow_provider_kafka_spark.core.copies.batch_path import describe
-from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
+from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters, parse_pause
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError, OptionError, PlanTooLargeError
@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.core.records.kept_timestamps import check_time
 from airflow_provider_kafka_spark.core.runs.run_identity import TRANSACTION_TIMEOUT_MS, instance_id
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
-from airflow_provider_kafka_spark.core.wire.protocol import How, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import How, Pace, Transform
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
@@ -77,10 +77,29 @@ class WorkerOptions:
     allow_same_topic: bool = False
     max_records_per_partition: int | None = None
     max_planned_records: int | None = None
+    max_offsets_per_trigger: int | None = None
     allow_duplicates: bool = False
     plan_only: bool = False
     new_targets: NewTargets = field(default_factory=NewTargets)
     follows_trigger: bool = False
+
+
+def worker_options_of(operator: Any, new_targets: NewTargets) -> WorkerOptions:
+    """Those of an operator."""
+    given, follows_trigger = _given(operator, WorkerOptions), operator._follows_trigger
+    return WorkerOptions(**{**given, "new_targets": new_targets, "follows_trigger": follows_trigger})
+
+
+def how_of(operator: Any) -> How:
+    """How an operator copies."""
+    pause = parse_pause(operator.pause_while_lag, operator.max_pause)
+    pace = Pace(operator.max_records_per_second, operator.max_bytes_per_second, pause)
+    return How(pace=None if pace == Pace() else pace, **_given(operator, How))
+
+
+def _given(operator: object, kind: type) -> dict[str, Any]:
+    """The parameters by which fields of a type are named."""
+    return {f.name: getattr(operator, f.name) for f in fields(kind) if hasattr(operator, f.name)}
 
 
 @dataclass(frozen=True)

@@ -434,13 +434,13 @@ announced-again-after-a-clear: No asset event announces records that an earlier 
   + if earlier is not None and not earlier.announced:
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
 plan-makes-an-event: plan_only=True makes no asset event.
-  operators/kafka_to_kafka.py
+  operators/announcing.py
   - self._suppress_asset_events()
   -         unchecked = compile_expressions(
   + unchecked = compile_expressions(
   tests/operators/test_kafka_to_kafka.py::test_plan_only_starts_nothing
 plan-compiles-nothing: A plan is refused where its SQL does not compile.
-  operators/kafka_to_kafka.py
+  operators/announcing.py
   - unchecked = compile_expressions(task_try.spark.cluster, planned.transform)
   + unchecked = list[str]()
   tests/operators/test_plan.py::test_a_plan_names_what_only_the_copy_checks
