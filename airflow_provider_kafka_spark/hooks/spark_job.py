@@ -34,7 +34,6 @@ from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, pr
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 from airflow_provider_kafka_spark.submission.report_storage import read_report, remove_shared_report
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
-from airflow_provider_kafka_spark.submission.yarn_rest import is_on_yarn
 from airflow_provider_kafka_spark.toolchain.private_folder import strict_umask
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
@@ -82,7 +81,7 @@ class SparkJobHook(BaseHook):
         self._submission: SparkSubmission | None = None
         self._killed = False
         self._progress: JobProgress | None = None
-        self.applications = Applications(self.cluster, self._query, lambda: self._killed)
+        self.applications = Applications(self.cluster, lambda: self._killed)
 
     def check(self) -> None:
         """Check everything that a submission needs, before anything is planned or started.
@@ -174,16 +173,24 @@ class SparkJobHook(BaseHook):
             request, event_token=secrets.token_hex(16), report_key=key, report_uri=uri, proceed_file=proceed
         )
         prepared = prepare_job(self.cluster, request, logins, folder, tag, waits=waits)
-        submission = self._new_submission(
+        # A DAG file must not pay for the Spark provider, which imports Kubernetes' clients where they are installed.
+        from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
+
+        # The provider's way to follow a driver's pod is not used.
+        options = {name: value for name, value in prepared.options.items() if name != "track_driver_via_k8s_api"}
+        self._submission = SparkSubmission(
+            self.spark_conn_id,
+            self.cluster.spark_home,
             partial(_record, partial(self._note, on_event), proceed),
             folder,
+            is_killed=lambda: self._killed,
             event_token=request.event_token,
             environment=prepared.environment,
-            pod=prepared.pod,
+            applications=self.cluster.applications(prepared.pod),
             tag=tag,
-            options=prepared.options,
+            **options,
         )
-        return request, prepared, submission
+        return request, prepared, self._submission
 
     def _note(self, on_event: OnEvent, event: JobEvent) -> None:
         """Pass on an event, and keep the progress for the error of a job that is killed."""
@@ -245,7 +252,7 @@ class SparkJobHook(BaseHook):
     def _follow_pod(self, submission: SparkSubmission, prepared: PreparedJob) -> None:
         """Wait for the end of the driver that this try has started."""
         try:
-            self.applications.follow(submission, str(submission.application_id), "Kubernetes", "this try")
+            self.applications.follow(submission.applications, str(submission.application_id), "Kubernetes", "this try")
         except BaseException:
             # Another try finds it while it ends.
             submission.delete_pod()
@@ -257,50 +264,13 @@ class SparkJobHook(BaseHook):
         """The page of an application after its end, on the history server or on YARN, or None."""
         if self.cluster.history_server is not None:
             return f"{self.cluster.history_server}/history/{application_id}/"
-        if self._submission is not None and is_on_yarn(application_id):
-            return self._submission.yarn_page(application_id)
-        return None
+        return self.cluster.applications().page(application_id)
 
     def kill(self) -> None:
         """Stop the job wherever it runs; ``run`` then raises."""
         self._killed = True
         if self._submission is not None:
             self._submission.on_kill()
-
-    def _query(self, folder: Path) -> SparkSubmission:
-        """What asks the cluster, and submits nothing."""
-        return self._new_submission(lambda _: None, folder, options=self.cluster.submit_options)
-
-    def _new_submission(
-        self,
-        on_event: OnEvent,
-        folder: Path,
-        *,
-        event_token: str | None = None,
-        environment: Mapping[str, str] | None = None,
-        pod: str = "",
-        tag: str = "",
-        options: Mapping[str, Any],
-    ) -> SparkSubmission:
-        # A DAG file must not pay for the Spark provider, which imports Kubernetes' clients where they are installed.
-        from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
-
-        # The provider's way to follow a driver's pod is not used.
-        options = {name: value for name, value in options.items() if name != "track_driver_via_k8s_api"}
-        self._submission = SparkSubmission(
-            self.spark_conn_id,
-            self.cluster.spark_home,
-            on_event,
-            folder,
-            is_killed=lambda: self._killed,
-            event_token=event_token,
-            environment=environment,
-            kubernetes=self.cluster.kubernetes,
-            pod=pod,
-            tag=tag,
-            **options,
-        )
-        return self._submission
 
 
 def _collected(

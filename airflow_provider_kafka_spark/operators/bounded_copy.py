@@ -113,9 +113,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             store.begin()
         parameters = self._parameters(context)
         ledger = self._ledger(context, parameters)
-        state = store.load(
-            self.on_rerun, self._item, lambda: self._is_given_again(context), as_stored=self._follows_trigger
-        )
+        state = store.load(self.on_rerun, self._item, self._is_given_again, as_stored=self._follows_trigger)
         if self._follows_trigger and state.remote is None and state.result is None:
             raise JobReportMissingError(
                 "Airflow must have what this task has submitted; the task's state is gone. A retry asks the target "
@@ -185,7 +183,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         parameters = self._parameters(context)
         check_bundled(parameters, self.use_delegation_token, self.on_rerun, plan_only=self.plan_only)
         self._check_names(parameters, spark_version)
-        state = store.load(self.on_rerun, self._item, lambda: self._is_given_again(context))
+        state = store.load(self.on_rerun, self._item, self._is_given_again)
         if state.result is not None:
             # This task has executed the operator before.
             state = state.after_delivery()

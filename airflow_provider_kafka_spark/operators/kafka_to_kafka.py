@@ -5,7 +5,7 @@ delivery.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -261,6 +261,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
             return now
 
         self._requests = ParameterStore(context, self.task_id)
+        self._is_given_again: Callable[[], bool] = lambda: self._requests.is_of(given_item(context))
         first = self._requests.resume(requested, self.log, as_stored=self._follows_trigger)
         self._is_resumed = bool(first)
         if self._is_resumed and not self._follows_trigger:
@@ -269,19 +270,13 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         self._item = mapped_item(context, parameters.by_name(), KafkaToKafkaOperator)
         if first and now:
             item = mapped_item(context, now, KafkaToKafkaOperator)
-            if item != self._item and not self._is_given_again(context):
+            # An item may have templates, such as of the time, and a mapped group others.
+            if item != self._item and not self._is_given_again():
                 check_item(self._item, item)
         self._new_targets.check(parameters.transform.topic_expr)
         if not client_classes_allowed():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
-
-    def _is_given_again(self, context: Context) -> bool:
-        """Whether the DAG gives the same item of a mapped task as to the try before, also before a clear.
-
-        An item may have templates, such as of the time, and a mapped group others.
-        """
-        return self._requests.is_of(given_item(context))
 
     def _read_rendered(self) -> None:
         """Read what each try takes as it is now, as a template has rendered it.

@@ -66,7 +66,7 @@ class DelegationTokenPolicy:
             needs a cloud's login handler, and no jar has it.
         """
         if self._use == _BY_SPARK:
-            cluster.check_obtains_tokens()
+            _check_obtains_tokens(cluster)
             obtained_by_spark((source.config, sink.config))
             return
         by_token = self._configs(source, sink)
@@ -122,6 +122,27 @@ class DelegationTokenPolicy:
         """The connections for which the worker creates a token."""
         hooks = {True: (source, sink), "source": (source,), "target": (sink,)}.get(self._use, ())
         return [hook.config for hook in hooks]
+
+
+def _check_obtains_tokens(cluster: SparkCluster) -> None:
+    """Check that Spark itself obtains Kafka's delegation tokens on this cluster.
+
+    :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers issue tokens only to
+        the requesting principal (KIP-48), so Spark refuses that on the cluster.
+    """
+    if not cluster.deployment.obtains_tokens:
+        raise OptionError(
+            "use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master of "
+            f"connection {cluster.spark_conn_id!r} is {cluster.master!r}. Use True: then the worker makes a token, and "
+            "it works everywhere."
+        )
+    proxy_user = cluster.submit_options.get("proxy_user")
+    if proxy_user:
+        raise OptionError(
+            f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a "
+            "delegation token only to the requesting principal, so Spark obtains none for a proxy user. Leave "
+            "proxy_user out, or use True: then the token is that of the Kafka connection's login."
+        )
 
 
 def _obtained(source: KafkaClientConfig, target: KafkaClientConfig, folder: str) -> JobCredentials:

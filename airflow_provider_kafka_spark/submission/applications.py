@@ -5,18 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from airflow_provider_kafka_spark.core.errors import EarlierJobUnknownError, JobKilledError, OptionError
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
+from airflow_provider_kafka_spark.submission.cluster_applications import ClusterApplications
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager, is_on_yarn
-from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
-
-if TYPE_CHECKING:
-    from airflow_provider_kafka_spark.submission.spark_submission import SparkSubmission
 
 log = logging.getLogger(__name__)
 
@@ -34,18 +29,11 @@ class Applications:
     """The applications of a cluster in cluster mode, as its manager knows them.
 
     :param cluster: of the Spark connection.
-    :param new_submission: makes what asks the manager, with a folder for its files.
     :param is_killed: whether the task was killed.
     """
 
-    def __init__(
-        self,
-        cluster: SparkCluster,
-        new_submission: Callable[[Path], SparkSubmission],
-        is_killed: Callable[[], bool],
-    ) -> None:
+    def __init__(self, cluster: SparkCluster, is_killed: Callable[[], bool]) -> None:
         self._cluster = cluster
-        self._new_submission = new_submission
         self._is_killed = is_killed
 
     def manager(self) -> ResourceManager | KubernetesApi:
@@ -67,16 +55,14 @@ class Applications:
         return kubernetes
 
     def _resource_manager(self) -> ResourceManager:
-        with temporary_folder() as folder:
-            submission = self._new_submission(folder)
-            try:
-                manager = submission.resource_manager()
-            except (ValueError, RuntimeError) as error:
-                raise OptionError(
-                    f"deferrable=True needs YARN's address for the triggerer; got none ({error}). Give "
-                    "'yarn_resourcemanager_webapp_address' in the Extra of the connection "
-                    f"{self._cluster.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
-                ) from error
+        try:
+            manager = self._cluster.resource_manager()
+        except (ValueError, RuntimeError) as error:
+            raise OptionError(
+                f"deferrable=True needs YARN's address for the triggerer; got none ({error}). Give "
+                "'yarn_resourcemanager_webapp_address' in the Extra of the connection "
+                f"{self._cluster.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
+            ) from error
         if secrets_in_url(manager.address):
             raise OptionError(_NOT_TO_BE_STORED.format("YARN's", self._cluster.spark_conn_id))
         return manager
@@ -92,23 +78,21 @@ class Applications:
         manager = self._cluster.deployment.manager
         if manager is None:
             return None
-        with temporary_folder() as folder:
-            submission = self._new_submission(folder)
-            began = time.monotonic()
-            while not self._is_killed():
-                try:
-                    return submission.application_with_tag(tag)
-                except ValueError as error:
-                    log.warning("Whether an application of an earlier try runs is unknown: %s", error)
-                    return None
-                except RuntimeError as error:
-                    if time.monotonic() - began >= _MAX_OUTAGE_SECONDS:
-                        raise EarlierJobUnknownError(
-                            f"{manager} must answer whether an application of an earlier try runs, which has the tag "
-                            f"{tag!r}; it does not ({error}). A further try asks again."
-                        ) from error
-                    log.warning("%s does not answer: %s", manager, error)
-                self._pause()
+        known, began = self._cluster.applications(), time.monotonic()
+        while not self._is_killed():
+            try:
+                return known.application_with_tag(tag)
+            except ValueError as error:
+                log.warning("Whether an application of an earlier try runs is unknown: %s", error)
+                return None
+            except RuntimeError as error:
+                if time.monotonic() - began >= _MAX_OUTAGE_SECONDS:
+                    raise EarlierJobUnknownError(
+                        f"{manager} must answer whether an application of an earlier try runs, which has the tag "
+                        f"{tag!r}; it does not ({error}). A further try asks again."
+                    ) from error
+                log.warning("%s does not answer: %s", manager, error)
+            self._pause()
         raise JobKilledError("The task was killed while it looked for the application of an earlier try.")
 
     def wait_for(self, application_id: str) -> None:
@@ -135,23 +119,22 @@ class Applications:
             )
 
     def _wait_for(self, application_id: str, manager: str) -> None:
-        with temporary_folder() as folder:
-            submission = self._new_submission(folder)
-            try:
-                self.follow(submission, application_id, manager, "an earlier try")
-            except Exception:
-                raise
-            except BaseException:
-                # A task whose time is over has no other way to end it.
-                submission.kill_application(application_id)
-                raise
-            submission.delete_secret_of(application_id)
+        known = self._cluster.applications()
+        try:
+            self.follow(known, application_id, manager, "an earlier try")
+        except Exception:
+            raise
+        except BaseException:
+            # A task whose time is over has no other way to end it.
+            known.kill(application_id)
+            raise
+        known.clean_up(application_id)
 
-    def follow(self, submission: SparkSubmission, application_id: str, manager: str, whose: str) -> None:
+    def follow(self, known: ClusterApplications, application_id: str, manager: str, whose: str) -> None:
         answered, seen = time.monotonic(), ""
         while not self._is_killed():
             try:
-                status = submission.status_of(application_id)
+                status = known.status(application_id)
             except (RuntimeError, ValueError) as error:
                 # An unknown address stays unknown.
                 if isinstance(error, ValueError) or time.monotonic() - answered >= _MAX_OUTAGE_SECONDS:
@@ -167,8 +150,8 @@ class Applications:
                     log.info("Application %s of %s is %s; waiting for its end.", application_id, whose, status)
                     seen = status
             self._pause()
-        submission.kill_application(application_id)
-        raise JobKilledError(f"The task was killed; application {application_id} of {whose} {submission.fate}.")
+        known.kill(application_id)
+        raise JobKilledError(f"The task was killed; application {application_id} of {whose} {known.fate}.")
 
     def _pause(self) -> None:
         """Until the next question, or a kill: five seconds after its signal Airflow ends the worker."""

@@ -13,6 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.core.spark.driver_pod import APPLICATION_LABEL, LABEL, RIGHTS, ApiAccess, DriverPod
 
 if TYPE_CHECKING:
@@ -122,6 +124,25 @@ class KubernetesApi:
     def delete_secret(self, name: str) -> None:
         """Delete a Secret, if it is there."""
         self._ask(lambda api: api.delete_namespaced_secret(name, self.access.namespace, **_RAW), _NOT_FOUND)
+
+    def check_rights(self, conn_id: str) -> None:
+        """
+        :param conn_id: of the Spark connection, for errors.
+        :raises ConnectionConfigError: if the API server does not answer, or the login lacks a right.
+        """
+        try:
+            missing = self.missing_rights()
+        except RuntimeError as error:
+            raise ConnectionConfigError(
+                f"The API server of connection {conn_id!r} ({without_user(self.access.address)}) must answer the "
+                f"worker; got {error}. Check the kubeconfig of the worker, or the service account of its pod."
+            ) from error
+        if missing:
+            raise ConnectionConfigError(
+                f"The worker must have these rights in namespace {self.access.namespace!r} of connection {conn_id!r}, "
+                f"and lacks: {', '.join(missing)}. Give them by a Role and a RoleBinding, as the documentation has "
+                "them."
+            )
 
     def missing_rights(self) -> list[str]:
         """Those that this login lacks, such as ``create secrets``."""

@@ -6,23 +6,22 @@ import logging
 from collections.abc import Mapping
 
 from airflow_provider_kafka_spark.core.spark.driver_pod import DriverPod
+from airflow_provider_kafka_spark.submission.cluster_applications import ClusterApplications
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 
 log = logging.getLogger(__name__)
 
 
-class KubernetesDriver:
+class KubernetesDriver(ClusterApplications):
     """
     :param pod: its name; empty if no job is submitted.
     :ivar state: how a driver was when its state was last asked for.
-    :ivar may_run_on: whether the API server did not take the order to delete a pod.
     """
 
     def __init__(self, api: KubernetesApi, pod: str) -> None:
         self._api = api
         self._pod = pod
         self.state: str | None = None
-        self.may_run_on = False
 
     def start(self, secret: Mapping[str, bytes]) -> str:
         """Let the pod start, which ``spark-submit`` has created.
@@ -37,7 +36,7 @@ class KubernetesDriver:
         self._api.create_secret(pod, secret)
         log.info("The driver runs in pod %s, namespace %s.", pod.name, self._api.access.namespace)
         self._delete_abandoned(pod)
-        self.delete_left_secrets()
+        self.clean_up()
         return pod.application_id
 
     def _delete_abandoned(self, own: DriverPod) -> None:
@@ -51,7 +50,7 @@ class KubernetesDriver:
         except RuntimeError as error:
             log.warning("Drivers' pods of other tasks that cannot start may be left: %s", error)
 
-    def delete_left_secrets(self, application_id: str = "") -> None:
+    def clean_up(self, application_id: str = "") -> None:
         """As :meth:`KubernetesApi.delete_left_secrets`. A failure is only logged."""
         try:
             self._api.delete_left_secrets(application_id)
@@ -77,10 +76,7 @@ class KubernetesDriver:
             log.warning("Spark application %s may still run: %s", application_id, error)
 
     def status(self, application_id: str) -> str | None:
-        """As :meth:`SparkSubmission.status_of`, by the phase of the driver's pod.
-
-        :raises RuntimeError: if the API server does not answer.
-        """
+        """By the phase of the driver's pod."""
         pod = self._api.driver_of(application_id)
         if pod is None:
             return None

@@ -25,12 +25,15 @@ from airflow_provider_kafka_spark.submission.conf_checks import (
 from airflow_provider_kafka_spark.submission.deployment import Deployment, deployment_of
 from airflow_provider_kafka_spark.submission.job_jars import JobJars
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from airflow_provider_kafka_spark.submission.kubernetes_driver import KubernetesDriver
 from airflow_provider_kafka_spark.submission.spark_connection import (
     HISTORY_SERVER_EXTRA,
     REPORT_LOCATION_EXTRA,
     SparkConnection,
 )
 from airflow_provider_kafka_spark.submission.spark_properties import properties_of
+from airflow_provider_kafka_spark.submission.yarn_applications import YarnApplications
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager, resource_manager_of
 from airflow_provider_kafka_spark.toolchain.connector import PROVIDED
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
@@ -137,26 +140,6 @@ class SparkCluster:
         """Spark properties that keep records from being written twice."""
         return {**ONE_WRITER} if self._runs_again else {**ONE_WRITER, **ONE_ATTEMPT}
 
-    def check_obtains_tokens(self) -> None:
-        """Check that Spark itself obtains Kafka's delegation tokens on this cluster.
-
-        :raises OptionError: on a master other than YARN and Kubernetes, and for a proxy user: brokers issue tokens only
-            to the requesting principal (KIP-48), so Spark refuses that on the cluster.
-        """
-        if not self.deployment.obtains_tokens:
-            raise OptionError(
-                "use_delegation_token='spark' needs YARN or Kubernetes, where Spark itself obtains tokens; the master "
-                f"of connection {self.spark_conn_id!r} is {self.master!r}. Use True: then the worker makes a token, "
-                "and it works everywhere."
-            )
-        proxy_user = self.submit_options.get("proxy_user")
-        if proxy_user:
-            raise OptionError(
-                f"use_delegation_token='spark' and proxy_user={proxy_user!r} cannot go together: a broker gives a "
-                "delegation token only to the requesting principal, so Spark obtains none for a proxy user. Leave "
-                "proxy_user out, or use True: then the token is that of the Kafka connection's login."
-            )
-
     @property
     def deployment(self) -> Deployment:
         """Where driver and executors run, and what follows from that."""
@@ -173,6 +156,19 @@ class SparkCluster:
         of_connection = {NAMESPACE: str(namespace)} if namespace else {}
         return KubernetesApi(ApiAccess.of(self.master, {**self._file_properties, **of_connection, **self._conf}))
 
+    def applications(self, pod: str = "") -> YarnApplications | KubernetesDriver:
+        """What the cluster's manager knows of applications; a master without one is not asked.
+
+        :param pod: the name of the driver's pod of a job that is about to be submitted.
+        """
+        if self.kubernetes is not None:
+            return KubernetesDriver(self.kubernetes, pod)
+        return YarnApplications(self.resource_manager)
+
+    def resource_manager(self) -> ResourceManager:
+        """As :func:`resource_manager_of`."""
+        return resource_manager_of(self._connection.extra, self.submit_options, self._environ)
+
     def _check_kubernetes(self) -> None:
         """
         :raises OptionError: if the connector's jars cannot reach the pods.
@@ -186,19 +182,7 @@ class SparkCluster:
                 "reach the pods. Put it into the image's /opt/spark/jars and pass kafka_connector='provided', or "
                 f"let Spark upload the jars by {UPLOAD_PATH} in conf (it never removes them)."
             )
-        try:
-            missing = self.kubernetes.missing_rights()
-        except RuntimeError as error:
-            raise ConnectionConfigError(
-                f"The API server of connection {self.spark_conn_id!r} ({self.master}) must answer the worker; got "
-                f"{error}. Check the kubeconfig of the worker, or the service account of its pod."
-            ) from error
-        if missing:
-            raise ConnectionConfigError(
-                f"The worker must have these rights in namespace {self.kubernetes.access.namespace!r} of connection "
-                f"{self.spark_conn_id!r}, and lacks: {', '.join(missing)}. Give them by a Role and a RoleBinding, as "
-                "the documentation has them."
-            )
+        self.kubernetes.check_rights(self.spark_conn_id)
 
     @cached_property
     def spark_home(self) -> SparkHome:

@@ -18,27 +18,18 @@ from airflow_provider_kafka_spark.core.secrets import without_token_answer
 from airflow_provider_kafka_spark.core.shown_text import shown
 from airflow_provider_kafka_spark.core.spark.file_names import KEYTAB
 from airflow_provider_kafka_spark.core.spark.spark_noise import is_noise
-from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, is_web_address, take_event
+from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, take_event
 from airflow_provider_kafka_spark.submission.job_files import write_private
-from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.kubernetes_driver import KubernetesDriver
 from airflow_provider_kafka_spark.submission.spark_properties import secrets_by_file
-from airflow_provider_kafka_spark.submission.yarn_rest import (
-    ALIVE,
-    YARN_ID,
-    ResourceManager,
-    active_address,
-    is_on_yarn,
-    resource_manager_addresses,
-)
+from airflow_provider_kafka_spark.submission.yarn_applications import YarnApplications
+from airflow_provider_kafka_spark.submission.yarn_rest import YARN_ID
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
 from airflow_provider_kafka_spark.toolchain.process_group import end_group
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
 
 OnEvent = Callable[[JobEvent], None]
 
-#: YARN's own 404, by the name of its exception; proxies and wrong addresses answer 404 too.
-_NOT_KNOWN = re.compile(r"returned HTTP 404\b.*NotFoundException", re.DOTALL)
 #: Log lines of Spark and of YARN's client about the submission, both before the driver runs.
 _SUBMISSION = re.compile(rf"Submit(ting|ted) application ({YARN_ID.pattern})\b")
 #: The first of a list of jars, and the rest.
@@ -56,11 +47,10 @@ class SparkSubmission(SparkSubmitHook):
 
     :param folder: for secrets; readable by this user only, and removed after the job.
     :param is_killed: whether the task has been killed.
-    :param event_token: of the request, which marks events in the output. None if no job is submitted.
+    :param event_token: of the request, which marks events in the output.
     :param environment: variables of the process, each put in front of the worker's own value.
-    :param kubernetes: the API server, where the driver runs in a pod; otherwise None.
-    :param pod: the name of this pod.
-    :param tag: on YARN, of the application and of no other; empty if no job is submitted.
+    :param applications: of the cluster.
+    :param tag: on YARN in cluster mode, of the application and of no other.
     """
 
     def __init__(
@@ -71,19 +61,17 @@ class SparkSubmission(SparkSubmitHook):
         folder: Path,
         *,
         is_killed: Callable[[], bool],
-        event_token: str | None = None,
-        environment: Mapping[str, str] | None = None,
-        kubernetes: KubernetesApi | None = None,
-        pod: str = "",
+        event_token: str,
+        environment: Mapping[str, str],
+        applications: YarnApplications | KubernetesDriver,
         tag: str = "",
         **options: Any,
     ) -> None:
         # Before the provider's constructor, which may write a keytab to the folder and sets the application's id.
         self._folder = folder
         self._submitted_id: str | None = None
-        self._driver = None if kubernetes is None else KubernetesDriver(kubernetes, pod)
+        self.applications = applications
         self._tag = tag
-        self._refused_on_yarn = False
         self._ended: Any = None
         self._is_constructed = False
         super().__init__(conn_id=conn_id, **options)
@@ -93,7 +81,7 @@ class SparkSubmission(SparkSubmitHook):
         self._home = home
         self._process_environment: dict[str, str] = {}
         self._environment = {
-            name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in (environment or {}).items()
+            name: " ".join(filter(None, [value, os.environ.get(name)])) for name, value in environment.items()
         }
         self._on_event = on_event
         self._is_killed = is_killed
@@ -133,13 +121,12 @@ class SparkSubmission(SparkSubmitHook):
     @property
     def pod_state(self) -> str | None:
         """How the driver's pod was when its state was last asked for."""
-        return None if self._driver is None else self._driver.state
+        return self.applications.state if isinstance(self.applications, KubernetesDriver) else None
 
     @property
     def fate(self) -> str:
-        """For an error: what becomes of an application whose end was ordered."""
-        may_run_on = self._refused_on_yarn or (self._driver is not None and self._driver.may_run_on)
-        return "may still run, as the log says" if may_run_on else "was ordered to end"
+        """For an error: what becomes of the application of a killed task."""
+        return self.applications.fate
 
     @property
     def log_tail(self) -> str:
@@ -148,56 +135,26 @@ class SparkSubmission(SparkSubmitHook):
         return f"\nLast spark-submit output:\n{lines}" if lines else ""
 
     def on_kill(self) -> None:
-        if self._is_yarn_cluster_mode:
-            # First the client, so that nothing is submitted afterwards.
+        # First the client, so that nothing is submitted afterwards.
+        if isinstance(self.applications, KubernetesDriver):
             self.end()
-            self._kill_submitted()
-            return
-        if self._driver is not None:
-            self.end()
-            self.delete_pod()
+            self.applications.delete()
             self._run_post_submit_commands()
-            return
-        super().on_kill()
-        self.end()
-
-    def kill_application(self, application_id: str) -> None:
-        """Kill an application: on YARN by its ResourceManager's REST interface, on Kubernetes by deleting the driver's
-        pod. A failure is only logged.
-        """
-        if is_on_yarn(application_id):
-            # The provider's own order logs a refusal as any other answer.
-            self._order_on_yarn(f"application {application_id}", lambda manager: manager.kill(application_id))
-        elif self._driver is not None:
-            self._driver.kill(application_id)
-
-    def _kill_submitted(self) -> None:
-        """Kill what was submitted to YARN. Where the worker's logging hides the id, the tag finds it."""
-        if self._submitted_id:
-            self.kill_application(self._submitted_id)
-        elif self._tag:
-            self._order_on_yarn(f"the application with the tag {self._tag}", self._kill_tagged)
-
-    def _kill_tagged(self, manager: ResourceManager) -> None:
-        for application_id in filter(is_on_yarn, manager.applications(self._tag, ALIVE)):
-            manager.kill(application_id)
-
-    def _order_on_yarn(self, what: str, order: Callable[[ResourceManager], None]) -> None:
-        try:
-            order(self.resource_manager())
-        except (ValueError, RuntimeError) as error:
-            self._refused_on_yarn = True
-            self.log.warning("On YARN %s may still run: %s. 'yarn application -kill' ends it.", what, error)
+        elif self._is_yarn_cluster_mode:
+            self.end()
+            # Where the worker's logging hides the id, the tag finds it.
+            if self._submitted_id:
+                self.applications.kill(self._submitted_id)
+            elif self._tag:
+                self.applications.kill_tagged(self._tag)
+        else:
+            super().on_kill()
+            self.end()
 
     def delete_pod(self) -> None:
         """Delete the driver's pod, if there is one. A failure is only logged."""
-        if self._driver is not None:
-            self._driver.delete()
-
-    def delete_secret_of(self, application_id: str) -> None:
-        """Delete the Secret of an application whose worker died, if it has ended. A failure is only logged."""
-        if self._driver is not None:
-            self._driver.delete_left_secrets(application_id)
+        if isinstance(self.applications, KubernetesDriver):
+            self.applications.delete()
 
     def start_pod(self, secret: Mapping[str, bytes]) -> None:
         """Let the driver's pod start, which ``spark-submit`` has created, and announce it.
@@ -205,41 +162,8 @@ class SparkSubmission(SparkSubmitHook):
         :param secret: the job's files. **Secret.**
         :raises RuntimeError: if the API server does not answer, or has no such pod.
         """
-        if self._driver is not None:
-            self._announce(JobStarted(self._driver.start(secret), None))
-
-    def status_of(self, application_id: str) -> str | None:
-        """The status of an application, by YARN's ResourceManager, or by the phase of its driver's pod on Kubernetes.
-
-        :return: ``"SUCCEEDED"`` or ``"FAILED"`` for one that has ended (``"FAILED"`` if it was killed), ``"RUNNING"``
-            and similar before, None if it is unknown.
-        :raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if the status is unavailable.
-        """
-        if not is_on_yarn(application_id):
-            return None if self._driver is None else self._driver.status(application_id)
-        try:
-            return self.query_yarn_application_status(application_id)
-        except RuntimeError as error:
-            if _NOT_KNOWN.search(str(error)):
-                return None
-            raise
-
-    def application_with_tag(self, tag: str) -> str | None:
-        """The application that was submitted with a tag, or None if the cluster knows none.
-
-        :raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if the cluster does not answer.
-        """
-        if self._driver is not None:
-            return self._driver.application_with_tag(tag)
-        return next(filter(is_on_yarn, self.resource_manager().applications(tag)), None)
-
-    def resource_manager(self) -> ResourceManager:
-        """:raises ValueError: if the worker does not know YARN's address.
-        :raises RuntimeError: if its login lacks a library.
-        """
-        return ResourceManager(self._get_yarn_rm_base_url(), self._resolved_yarn_rm_auth)
+        if isinstance(self.applications, KubernetesDriver):
+            self._announce(JobStarted(self.applications.start(secret), None))
 
     def end(self) -> None:
         """End all processes: driver and Python children share the group that ``spark-submit`` leads."""
@@ -284,14 +208,10 @@ class SparkSubmission(SparkSubmitHook):
         return str(write_private(self._folder / KEYTAB, _decoded_keytab(base64_keytab, self._conn_id)))
 
     def _get_yarn_rm_base_url(self) -> str:
-        try:
+        if isinstance(self.applications, KubernetesDriver):
             return super()._get_yarn_rm_base_url()
-        except ValueError:
-            addresses = resource_manager_addresses({**os.environ, **(self._env_vars or {})})
-            if not addresses:
-                raise
-        # Not kept: another one may be active at the next question.
-        return active_address(addresses, self._resolved_yarn_rm_auth)
+        # Also the one that Hadoop's configuration names, and of several the active one.
+        return self.applications.manager().address
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         # The process has just started; a kill a moment earlier found nothing to kill.
@@ -301,7 +221,7 @@ class SparkSubmission(SparkSubmitHook):
 
     def _without_events(self, lines: Iterator[str]) -> Iterator[str]:
         for line in lines:
-            text, event = (line, None) if self._event_token is None else take_event(line, self._event_token)
+            text, event = take_event(line, self._event_token)
             if (text.strip() or event is None) and not is_noise(text.strip()):
                 said = shown(without_token_answer(text.rstrip("\n")), _LONGEST_LINE)
                 self._tail.add(said)
@@ -322,7 +242,7 @@ class SparkSubmission(SparkSubmitHook):
             self._on_event(started)
 
     def _announce_on_yarn(self, application_id: str) -> None:
-        page = self.yarn_page(application_id)
+        page = self.applications.page(application_id)
         if page is None:
             self.log.warning(
                 "No link to application %s, and no way to stop it from here: neither "
@@ -331,14 +251,6 @@ class SparkSubmission(SparkSubmitHook):
                 self._conn_id,
             )
         self._announce(JobStarted(application_id, page))
-
-    def yarn_page(self, application_id: str) -> str | None:
-        """The application's page on YARN, or None if the worker does not know YARN's address."""
-        try:
-            page = f"{self._get_yarn_rm_base_url()}/cluster/app/{application_id}"
-        except (ValueError, RuntimeError):
-            return None
-        return page if is_web_address(page) else None
 
 
 class OutputTail:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -27,7 +27,11 @@ _VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 _TIMEOUTS = (5, 30)
 #: For the search of the active one: Airflow ends a worker five seconds after the signal that kills its task.
 _SEARCH_TIMEOUTS = (1, 3)
-_ACCEPTED, _LONGEST_ANSWER = 202, 300
+_ACCEPTED, _NOT_FOUND, _LONGEST_ANSWER = 202, 404, 300
+#: YARN's own answer about an application that it does not know.
+_UNKNOWN = "NotFoundException"
+#: Of the Spark provider's connection.
+_ADDRESS_EXTRA = "yarn_resourcemanager_webapp_address"
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +70,28 @@ class ResourceManager:
         except (requests.RequestException, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RuntimeError(f"The applications with the tag {tag!r}: {error!r}") from error
 
+    def status(self, application_id: str) -> str | None:
+        """The state of an application; of one that has ended, ``"SUCCEEDED"`` or ``"FAILED"``. None if YARN does not
+        know it.
+
+        :raises RuntimeError: if YARN does not answer, or something else does.
+        """
+        try:
+            answer = requests.get(
+                f"{self.address}/ws/v1/cluster/apps/{quote(application_id)}", auth=self.auth, timeout=_TIMEOUTS
+            )
+            # Proxies and wrong addresses answer 404 too.
+            if answer.status_code == _NOT_FOUND and _UNKNOWN in answer.text:
+                return None
+            answer.raise_for_status()
+            found = answer.json()["app"]
+            state, final = str(found["state"]), str(found["finalStatus"])
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            raise RuntimeError(f"The state of application {application_id}: {error!r}") from error
+        if state in ALIVE:
+            return state
+        return "SUCCEEDED" if (state, final) == ("FINISHED", "SUCCEEDED") else "FAILED"
+
     def alive(self) -> dict[str, str]:
         """The applications of this package that have not ended, and their states, by id.
 
@@ -101,6 +127,46 @@ def _has_state(answer: requests.Response) -> bool:
         return answer.ok and "state" in answer.json()
     except (ValueError, TypeError):
         return False
+
+
+def resource_manager_of(
+    extra: Mapping[str, Any], options: Mapping[str, Any], environ: Mapping[str, str]
+) -> ResourceManager:
+    """The ResourceManager that the Spark provider would ask, or else the one that Hadoop's configuration names.
+
+    :param extra: of the Spark connection.
+    :param options: of the submission, as ``SparkSubmitHook`` has them.
+    :param environ: of the submission.
+    :raises ValueError: if the worker does not know its address.
+    :raises RuntimeError: if its login lacks a library.
+    """
+    auth = options.get("yarn_rm_auth")
+    keytab, principal = (options.get(name) or extra.get(name) for name in ("keytab", "principal"))
+    if auth is None and keytab and (principal or options.get("use_krb5ccache")):
+        try:
+            auth = by_kerberos()
+        except ImportError as error:
+            raise RuntimeError(
+                f"A login to YARN by Kerberos needs the Python package requests-kerberos: {error}"
+            ) from error
+    named = str(extra.get(_ADDRESS_EXTRA) or "").strip()
+    if named:
+        return ResourceManager((named if "://" in named else f"http://{named}").rstrip("/"), auth)
+    addresses = resource_manager_addresses(environ)
+    if not addresses:
+        raise ValueError(f"neither {_ADDRESS_EXTRA!r} in the connection's Extra nor yarn-site.xml has it")
+    return ResourceManager(active_address(addresses, auth), auth)
+
+
+def by_kerberos() -> AuthBase:
+    """The login by the tickets of this process's user.
+
+    :raises ImportError: if the library is missing.
+    """
+    from requests_kerberos import HTTPKerberosAuth  # type: ignore[import-not-found]
+
+    auth: AuthBase = HTTPKerberosAuth()
+    return auth
 
 
 def active_address(addresses: Sequence[str], auth: AuthBase | None = None) -> str:

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -18,10 +18,7 @@ from airflow_provider_kafka_spark.core.spark.driver_pod import ApiAccess
 from airflow_provider_kafka_spark.core.wire.job_events import JobProgress
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.submission.progress_file import LOOK_SECONDS, read_progress
-from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager
-
-if TYPE_CHECKING:
-    from requests.auth import AuthBase
+from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager, by_kerberos
 
 #: Seconds between two requests to one cluster, however many triggers wait.
 POLL_SECONDS = 5.0
@@ -145,7 +142,7 @@ class SparkApplicationTrigger(_ApplicationTrigger):
         )
 
     def _manager(self) -> ResourceManager:
-        return ResourceManager(self.resource_manager, _kerberos() if self.by_kerberos else None)
+        return ResourceManager(self.resource_manager, by_kerberos() if self.by_kerberos else None)
 
     def _address(self) -> Hashable:
         return self.resource_manager, self.by_kerberos
@@ -267,13 +264,6 @@ async def _shared_watch(address: Hashable, manager: Callable[[], _Manager]) -> A
 def open_watches() -> dict[Hashable, _Watch]:
     """Those of this event loop, by cluster and login."""
     return _WATCHES.setdefault(asyncio.get_running_loop(), {})
-
-
-def _kerberos() -> AuthBase:
-    from requests_kerberos import HTTPKerberosAuth  # type: ignore[import-not-found]
-
-    auth: AuthBase = HTTPKerberosAuth()
-    return auth
 
 
 #: Few, so that the storage is not asked by all triggers at once, and apart from what asks clusters.

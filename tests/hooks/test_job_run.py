@@ -134,7 +134,7 @@ def of_yarn(address: str = NOBODY) -> dict[str, str]:
 
 
 def test_on_yarn_a_kill_ends_no_foreign_application(
-    driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    driver: Driver, connection: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """YARN's diagnostics quote the driver's output, and with it records: only the id that was submitted is ours."""
     connection("spark_default", conn_type="spark", host="yarn", extra=of_yarn())
@@ -151,14 +151,13 @@ def test_on_yarn_a_kill_ends_no_foreign_application(
         JobStarted(OURS, f"{NOBODY}/cluster/app/{OURS}"),
         JobProgress(1, 2, 3.0),
     ]
-    log = capsys.readouterr().out
-    assert f"On YARN application {OURS} may still run" in log
-    assert f"application {FOREIGN} may" not in log
+    assert f"On YARN application {OURS} may still run" in caplog.text
+    assert f"application {FOREIGN} may" not in caplog.text
 
 
 @pytest.mark.parametrize("status", [202, 403, 200], ids=["taken", "refused", "by-a-standby"])
 def test_on_yarn_a_kill_finds_the_application_whose_id_is_not_logged(
-    driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str], status: int
+    driver: Driver, connection: Callable[..., None], caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     """Spark's logging may hide the id. An order that YARN refuses is said, with its reason."""
     ordered: list[str] = []
@@ -177,7 +176,7 @@ def test_on_yarn_a_kill_finds_the_application_whose_id_is_not_logged(
         killed_at_progress("was ordered to end" if status == 202 else "may still run")
 
     assert ordered == [f"/ws/v1/cluster/apps/{OURS}/state"]
-    assert (f"HTTP {status}: 'alice may not'" in capsys.readouterr().out) == (status != 202)
+    assert (f"HTTP {status}: 'alice may not'" in caplog.text) == (status != 202)
 
 
 def test_a_page_of_yarn_that_is_no_web_address_is_no_link(driver: Driver, connection: Callable[..., None]) -> None:
@@ -344,7 +343,7 @@ def test_processes_that_have_ended_are_not_ended_again(driver: Driver, monkeypat
 
 
 def test_in_cluster_mode_an_unrecorded_application_is_killed(
-    driver: Driver, connection: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    driver: Driver, connection: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It would run on without spark-submit, and no retry would know of it."""
     connection("spark_default", conn_type="spark", host="yarn", extra=of_yarn())
@@ -353,7 +352,7 @@ def test_in_cluster_mode_an_unrecorded_application_is_killed(
     with pytest.raises(StartNotRecordedError, match=OURS):
         run(unrecorded)
 
-    assert f"On YARN application {OURS} may still run" in capsys.readouterr().out
+    assert f"On YARN application {OURS} may still run" in caplog.text
 
 
 @contextmanager

@@ -33,14 +33,15 @@ def spark(monkeypatch: pytest.MonkeyPatch, host: str, **options: Any) -> SparkJo
 @pytest.mark.parametrize("host", ["local[2]", "spark://master:7077"])
 def test_where_spark_obtains_none(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     with pytest.raises(OptionError, match=r"needs YARN or Kubernetes.*Use True"):
-        spark(monkeypatch, host).cluster.check_obtains_tokens()
+        DelegationTokenPolicy("spark").check(spark(monkeypatch, host).cluster, KafkaHook(), KafkaHook())
 
 
 def test_a_proxy_user_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = spark(monkeypatch, "yarn", proxy_user="ann").cluster
     with pytest.raises(
         OptionError, match="'ann' cannot go together: a broker gives a delegation token only to the requesting"
     ):
-        spark(monkeypatch, "yarn", proxy_user="ann").cluster.check_obtains_tokens()
+        DelegationTokenPolicy("spark").check(cluster, KafkaHook(), KafkaHook())
 
 
 def test_the_settings_reach_spark_and_the_login_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -415,3 +416,28 @@ def test_the_active_one_of_several_resource_managers() -> None:
         state["c"] = "STANDBY"
         assert yarn_rest.active_address([nobody, standby, active]) == standby
     assert yarn_rest.active_address([nobody, active]) == nobody
+
+
+@pytest.mark.parametrize(
+    ("extra", "options", "needs"),
+    [
+        pytest.param({}, {}, "", id="none"),
+        pytest.param({"keytab": "AA=="}, {}, "", id="a-keytab-without-a-principal"),
+        pytest.param({"keytab": "AA==", "principal": "p"}, {}, "requests-kerberos", id="of-the-connection"),
+        pytest.param({"principal": "p"}, {"keytab": "/k"}, "requests-kerberos", id="of-the-operator"),
+        pytest.param({}, {"keytab": "/k", "use_krb5ccache": True}, "requests-kerberos", id="of-the-ticket-cache"),
+        pytest.param({"keytab": "AA==", "principal": "p"}, {"yarn_rm_auth": "given"}, "given", id="given"),
+    ],
+)
+def test_the_login_to_yarn_is_that_of_the_spark_provider(
+    extra: dict[str, Any], options: dict[str, Any], needs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address without a scheme is one of http."""
+    monkeypatch.setitem(sys.modules, "requests_kerberos", None)
+    extra = {"yarn_resourcemanager_webapp_address": "rm:8088/", **extra}
+    if needs == "requests-kerberos":
+        with pytest.raises(RuntimeError, match=needs):
+            yarn_rest.resource_manager_of(extra, options, {})
+        return
+    found = yarn_rest.resource_manager_of(extra, options, {})
+    assert (found.address, found.auth or "") == ("http://rm:8088", needs)
