@@ -44,14 +44,6 @@ def test_a_plan_makes_each_range_a_few_times_only(monkeypatch: pytest.MonkeyPatc
     assert made < 2.1 * partitions
 
 
-def test_a_loop_within_a_loop_is_seen() -> None:
-    def work(size: int) -> Callable[[], object]:
-        return lambda: [i for i in range(size) for j in range(size) if i == j]
-
-    small, large = (_cost(work(size)) for size in (20, 80))
-    assert math.log(large / small) / math.log(4) > 1.8
-
-
 def _cost(work: Callable[[], object]) -> int:
     """The bytes that the work returns, or the instructions that Python executes for it."""
     count = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -75,3 +76,20 @@ def show(airflow_api: AirflowApi, browser: Chromium) -> Callable[..., Chromium]:
         return browser
 
     return visit
+
+
+def text_of(page: Chromium, selector: str) -> str:
+    """What a reader sees of the first element; empty if there is none."""
+    text: str = page.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+    return text
+
+
+def colours_of(page: Chromium) -> set[str]:
+    """The colours of the first chart, such as ``21,128,61``."""
+    return set(
+        page.evaluate(
+            "(() => { const c = document.querySelector('.chart');"
+            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
+            "for (let i = 0; i < d.length; i += 4) seen.add(`${d[i]},${d[i + 1]},${d[i + 2]}`); return [...seen] })()"
+        )
+    )

@@ -12,18 +12,13 @@ import pytest
 from tests.chromium import Chromium
 from tests.coverage_page import runs, screenshots
 from tests.coverage_page.airflow_api import AirflowApi
-from tests.coverage_page.conftest import HUGE, MARKUP
+from tests.coverage_page.conftest import HUGE, MARKUP, colours_of, text_of
 from tests.required_tools import needs_chromium
 
 pytestmark = [needs_chromium, pytest.mark.airflow]
 
 Show = Callable[..., Chromium]
 _TEXT = "document.body.innerText"
-
-
-def _text(page: Chromium, selector: str) -> str:
-    text: str = page.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
-    return text
 
 
 def _on_canvas(page: Chromium, lane: int, share: float) -> tuple[float, float]:
@@ -38,21 +33,17 @@ def _on_canvas(page: Chromium, lane: int, share: float) -> tuple[float, float]:
 def test_every_state_is_counted_and_drawn(show: Show) -> None:
     page = show("topic=orders_copy")
 
-    assert _text(page, ".pair h2") == "orders → orders_copy"
+    assert text_of(page, ".pair h2") == "orders → orders_copy"
     label = page.evaluate("document.querySelector('.chart').getAttribute('aria-label')")
     # 20 windows of 100 but four, in 4 partitions, and 50 of the failed run.
     assert label == (
         "Coverage of orders → orders_copy: 4 partitions; offsets: covered 5,850 · duplicated 520 · missing 1,000 · "
         "waiting 400 · unfinished 800 · failed 750 · lost 200 · empty 80 · unseen 640."
     )
-    assert "The source's log had 10,240 offsets in 4 partitions at " in _text(page, ".log")
-    colours = page.evaluate(
-        "(() => { const c = document.querySelector('.chart');"
-        "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
-        "for (let i = 0; i < d.length; i += 4) seen.add(`${d[i]},${d[i + 1]},${d[i + 2]}`); return [...seen] })()"
-    )
-    assert {"21,128,61", "109,40,217", "180,83,9", "14,116,144", "3,105,161", "185,28,28"} <= set(colours)
-    assert {"63,63,70", "161,161,170", "113,113,122", "190,24,93"} <= set(colours)
+    assert "The source's log had 10,240 offsets in 4 partitions at " in text_of(page, ".log")
+    colours = colours_of(page)
+    assert {"21,128,61", "109,40,217", "180,83,9", "14,116,144", "3,105,161", "185,28,28"} <= colours
+    assert {"63,63,70", "161,161,170", "113,113,122", "190,24,93"} <= colours
     assert page.console == []
 
 
@@ -60,7 +51,7 @@ def test_a_month_of_windows_and_replays_is_drawn_by_few_requests(show: Show) -> 
     """720 hourly windows, but seven, and 50 replays of 32 partitions."""
     page = show("topic=clicks_copy")
 
-    assert "22,176,000 · duplicated 640,000 · missing 224,000" in _text(page, ".servers")
+    assert "22,176,000 · duplicated 640,000 · missing 224,000" in text_of(page, ".servers")
     assert sum("/assets/events" in request for request in page.requests) == 9
     assert sum("/api/v2/" in request for request in page.requests) < 25
 
@@ -69,42 +60,42 @@ def test_the_pointer_and_the_keyboard_say_the_same(show: Show) -> None:
     page = show("topic=orders_copy")
 
     page.mouse("mouseMoved", *_on_canvas(page, 0, 50 / 2620))
-    hovered = _text(page, "#tip")
+    hovered = text_of(page, "#tip")
     page.evaluate("document.querySelector('.chart').focus()")
     page.press("ArrowRight")
 
     assert "Covered: partition 0, offsets 0 to 100" in hovered
     assert f"hourly_copy.copy, DAG run scheduled__{runs.due(34)}" in hovered
     assert "100 offsets" in hovered
-    assert _text(page, "#tip") == hovered
+    assert text_of(page, "#tip") == hovered
     assert "Covered: partition 0, offsets 0 to 100" in page.evaluate("document.querySelector('#announcer').textContent")
     page.press("ArrowRight")
-    assert "offsets 100 to 200" in _text(page, "#tip")
+    assert "offsets 100 to 200" in text_of(page, "#tip")
     page.press("ArrowDown")
-    assert "partition 1, offsets 40 to 140" in _text(page, "#tip")
+    assert "partition 1, offsets 40 to 140" in text_of(page, "#tip")
     page.press("g")
-    assert "Missing: partition 1, offsets 540 to 740" in _text(page, "#tip")
+    assert "Missing: partition 1, offsets 540 to 740" in text_of(page, "#tip")
 
 
 def test_a_drag_zooms_and_the_buttons_zoom(show: Show) -> None:
     page = show("topic=orders_copy")
-    whole = _text(page, ".span")
+    whole = text_of(page, ".span")
 
     page.mouse("mouseMoved", *_on_canvas(page, 0, 0.25))
     page.mouse("mousePressed", *_on_canvas(page, 0, 0.25))
     page.mouse("mouseMoved", *_on_canvas(page, 0, 0.5))
     page.mouse("mouseReleased", *_on_canvas(page, 0, 0.5))
-    low, high = (int(part.replace(",", "")) for part in _text(page, ".span").removeprefix("offsets ").split(" to "))
+    low, high = (int(part.replace(",", "")) for part in text_of(page, ".span").removeprefix("offsets ").split(" to "))
 
     assert (whole, abs(low - 655) < 10, abs(high - 1310) < 10) == ("offsets 0 to 2,620", True, True)
     page.evaluate("document.querySelector('.tools').children[1].click()")
     page.evaluate("document.querySelector('.tools').children[1].click()")
-    assert _text(page, ".span") == whole
+    assert text_of(page, ".span") == whole
     page.evaluate("document.querySelector('.chart').focus()")
     page.press("+")
-    assert _text(page, ".span") == "offsets 655 to 1,965"
+    assert text_of(page, ".span") == "offsets 655 to 1,965"
     page.press("0")
-    assert _text(page, ".span") == whole
+    assert text_of(page, ".span") == whole
 
 
 def test_the_time_chooses_runs_and_gaps_are_judged_by_them(show: Show) -> None:
@@ -116,7 +107,7 @@ def test_the_time_chooses_runs_and_gaps_are_judged_by_them(show: Show) -> None:
     )
     page.wait_for("document.querySelector('#progress').textContent.startsWith('1 pair')")
 
-    assert "offsets: covered 570 · missing 6,280 · unfinished 800 · failed 750 · lost 200" in _text(page, ".servers")
+    assert "offsets: covered 570 · missing 6,280 · unfinished 800 · failed 750 · lost 200" in text_of(page, ".servers")
     assert "a range that an earlier run copied is missing here" in page.evaluate(_TEXT)
 
 
@@ -204,11 +195,11 @@ def test_a_gap_is_replayed_after_its_plan_was_shown(show: Show, airflow_api: Air
     # Runs wait.
     assert page.evaluate("document.querySelector('#replay-start').disabled")
     page.evaluate("document.querySelector('#replay-nevertheless').click()")
-    assert _text(page, "#replay-count").startswith("200 offsets in 1 range, from broker-1:9092 to broker-2:9092.")
+    assert text_of(page, "#replay-count").startswith("200 offsets in 1 range, from broker-1:9092 to broker-2:9092.")
     assert page.evaluate("document.querySelector('#replay-ranges').value") == "orders:0:500:700"
     options = page.evaluate("[...document.querySelectorAll('#replay-dag option')].map((o) => o.value)")
     assert options == ["replay_incident", "replay_ranges"]
-    assert f"hourly_copy.copy in backfill__{runs.due(25)} (queued)" in _text(page, "#replay-warning")
+    assert f"hourly_copy.copy in backfill__{runs.due(25)} (queued)" in text_of(page, "#replay-warning")
     incident = json.loads(page.evaluate("document.querySelector('#replay-conf').value"))
     assert (incident["ranges"], incident["topic"], incident["target_topic"], incident["source"]) == (
         ["orders:0:500:700"],
@@ -230,7 +221,7 @@ def test_a_gap_is_replayed_after_its_plan_was_shown(show: Show, airflow_api: Air
 
     (run,) = airflow_api.get("dags/replay_ranges/dagRuns?run_type=manual&state=queued")["dag_runs"]
     assert run["conf"] == {"offset_ranges": ["orders:0:500:700"], "target_topic": "orders_copy", "plan_only": True}
-    assert _text(page, "#replay-result a") == run["dag_run_id"]
+    assert text_of(page, "#replay-result a") == run["dag_run_id"]
 
 
 def test_a_user_who_may_only_read_is_offered_no_replay(show: Show) -> None:
@@ -239,7 +230,7 @@ def test_a_user_who_may_only_read_is_offered_no_replay(show: Show) -> None:
     page.press("g")
     page.press("Enter")
 
-    assert "Missing: partition 0, offsets 500 to 700" in _text(page, "#tip")
+    assert "Missing: partition 0, offsets 500 to 700" in text_of(page, "#tip")
     assert page.evaluate("document.querySelector('dialog[open]')") is None
     assert "Replay" not in page.evaluate(_TEXT)
     assert page.console == []
@@ -248,7 +239,7 @@ def test_a_user_who_may_only_read_is_offered_no_replay(show: Show) -> None:
 def test_a_user_without_rights_sees_nothing(show: Show) -> None:
     page = show(user="nobody")
 
-    assert "Your user may not read assets and their events." in _text(page, "#error")
+    assert "Your user may not read assets and their events." in text_of(page, "#error")
     assert page.evaluate("document.querySelectorAll('.pair, #notes li').length") == 0
     assert "orders" not in page.evaluate(_TEXT)
     assert page.console == []
@@ -258,7 +249,7 @@ def test_a_visitor_without_a_session_sees_nothing(airflow_api: AirflowApi, brows
     browser.visit(f"{airflow_api.url}/kafka-coverage/")
     browser.wait_for("!document.querySelector('#error').hidden")
 
-    assert "answered 401 (rights). Your session has ended. Log in" in _text(browser, "#error")
+    assert "answered 401 (rights). Your session has ended. Log in" in text_of(browser, "#error")
 
 
 #: The timer of the refresh is short, and a tab can be hidden.
@@ -286,9 +277,9 @@ def test_what_runs_is_read_again_unless_somebody_looks_closer(show: Show, airflo
     airflow_api.write(tasks=[runs.task(f"manual__{topic}", "running", {"ledger": entry})])
     page = show(f"topic={topic}", script=_REFRESH)
     page.wait_for("window.refreshes > 0")
-    assert f"offsets: unfinished {size}" in _text(page, ".servers")
+    assert f"offsets: unfinished {size}" in text_of(page, ".servers")
     for i, (begin, end) in enumerate(_CLOSER):
-        before = _text(page, ".servers")
+        before = text_of(page, ".servers")
         page.evaluate(begin)
 
         copied = runs.ledger(f"{topic}{i}", [f"{topic}:0:{10 * i}:{10 * i + 10}"], targets=(topic,))
@@ -296,7 +287,7 @@ def test_what_runs_is_read_again_unless_somebody_looks_closer(show: Show, airflo
         seen = page.evaluate("window.refreshes")
         page.wait_for(f"window.refreshes > {seen + 2}")
 
-        assert _text(page, ".servers") == before
+        assert text_of(page, ".servers") == before
         page.evaluate(end)
         page.wait_for(f"document.querySelector('.servers').innerText.includes('offsets: covered {10 * i + 10}')")
     assert page.console == []
@@ -336,36 +327,17 @@ def test_an_error_of_the_api_is_said_and_can_be_tried_again(show: Show) -> None:
     assert page.evaluate("document.querySelector('#error').hidden")
 
 
-def test_an_api_without_tasks_still_shows_events(show: Show) -> None:
-    script = _FAIL % (json.dumps("taskInstances"), "return new Response('{}', {status: 403})")
-
-    page = show("topic=orders_copy", script=script)
-
-    assert "Running, waiting and failed tasks cannot be shown. Airflow's API answered 403" in _text(page, "#notes")
-    assert "covered 5,800" in _text(page, ".servers")
-
-
-def test_a_task_that_cannot_be_read_hides_no_other(show: Show) -> None:
-    """It was deleted meanwhile, or its run has the id "."."""
-    page = show("topic=orders_copy", script=_FAIL % ("/state-store/", "return new Response('{}', {status: 404})"))
-
-    notes = _text(page, "#notes")
-    assert "failed tasks cannot be shown" not in notes
-    assert "cannot be read" in notes
-    assert "covered 5,800" in _text(page, ".servers")
-
-
 @pytest.mark.long
 def test_a_function_that_calls_an_operator_is_known_by_its_events(show: Show) -> None:
     """Its task instance has the name of no operator of this package."""
     page = show("topic=calls")
 
-    assert "covered 10 · failed 20" in _text(page, ".servers")
+    assert "covered 10 · failed 20" in text_of(page, ".servers")
     page.evaluate("document.querySelector('details').open = true")
     page.wait_for("!!document.querySelector('details table')")
-    assert "Clear the task: function_copy.copy_by_function" in _text(page, "details table")
+    assert "Clear the task: function_copy.copy_by_function" in text_of(page, "details table")
     # It has called another operator too.
-    assert "covered 10" in _text(show("topic=others"), ".servers")
+    assert "covered 10" in text_of(show("topic=others"), ".servers")
 
 
 def test_nothing_that_the_api_says_is_markup(show: Show) -> None:
@@ -391,21 +363,23 @@ def test_offsets_beyond_the_exact_numbers_of_javascript(show: Show) -> None:
     page.evaluate("[...document.querySelectorAll('.tools button')].at(-1).click()")
 
     assert page.evaluate("document.querySelector('#replay-ranges').value") == f"huge:0:{HUGE[0] + 1}:{HUGE[0] + 2}"
-    assert f"offsets {HUGE[0]:,} to {HUGE[1]:,}" == _text(page, ".span")
+    assert f"offsets {HUGE[0]:,} to {HUGE[1]:,}" == text_of(page, ".span")
 
 
 def test_what_cannot_be_drawn_is_not_passed_over_in_silence(show: Show) -> None:
     """Events of other versions; those of a deleted DAG Airflow leaves out, so that only the last one is known of."""
     page = show("topic=huge")
 
-    assert "Entries that were skipped: 2, of another version or malformed." in _text(page, "#notes")
-    assert re.search(r"The last copy, of .+ UTC, cannot be shown: its DAG was deleted, or your", _text(page, "#notes"))
+    assert "Entries that were skipped: 2, of another version or malformed." in text_of(page, "#notes")
+    assert re.search(
+        r"The last copy, of .+ UTC, cannot be shown: its DAG was deleted, or your", text_of(page, "#notes")
+    )
 
 
 def test_where_nothing_is_to_be_drawn_the_page_says_how_to_begin(show: Show) -> None:
     page = show("topic=old_copy")
 
-    assert "There are copies in this time, but none with this source" in _text(page, "#empty")
+    assert "There are copies in this time, but none with this source" in text_of(page, "#empty")
     assert page.evaluate("document.querySelectorAll('.pair').length") == 0
     page.evaluate(
         "(() => { document.querySelector('#from').value = '2020-01-01T00:00';"
@@ -415,7 +389,7 @@ def test_where_nothing_is_to_be_drawn_the_page_says_how_to_begin(show: Show) -> 
     page.wait_for("document.querySelector('#empty').innerText.includes('There are copies from other times')")
     nothing = 'return new Response(\'{"assets": [], "asset_events": [], "total_entries": 0}\')'
     page = show("topic=old_copy", script=_FAIL % (json.dumps("/api/v2/assets"), nothing))
-    assert "Run a DAG with a KafkaToKafkaBatchOperator" in _text(page, "#empty")
+    assert "Run a DAG with a KafkaToKafkaBatchOperator" in text_of(page, "#empty")
 
 
 @pytest.mark.long

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chromium import Chromium
+from tests.coverage_page.conftest import colours_of, text_of
 from tests.coverage_page.runs import event, ledger, task
 from tests.coverage_page.stub_api import FUNCTION, StubApi
 from tests.required_tools import needs_chromium
@@ -23,20 +23,6 @@ GAP = [event(ledger("r1", ["orders:0:0:100", "orders:0:200:300"]), dag_run_id="s
 _REPLAY = "[...document.querySelectorAll('.tools button')].find((b) => b.textContent.startsWith('Replay'))"
 
 
-@pytest.fixture(scope="module")
-def _browser() -> Iterator[Chromium]:
-    with Chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def browser(_browser: Chromium) -> Iterator[Chromium]:
-    _browser.prefer("light")
-    _browser.resize(1280, 900)
-    yield _browser
-    _browser.visit("about:blank")
-
-
 def _show(browser: Chromium, api: StubApi, query: str = "") -> Chromium:
     browser.visit(f"{api.url}/kafka-coverage/?{query}")
     browser.wait_for(
@@ -44,11 +30,6 @@ def _show(browser: Chromium, api: StubApi, query: str = "") -> Chromium:
         " && document.querySelector('.pair, #error:not([hidden]), #empty:not([hidden])') !== null"
     )
     return browser
-
-
-def _text(page: Chromium, selector: str) -> str:
-    text: str = page.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
-    return text
 
 
 def _open_replay(page: Chromium) -> None:
@@ -89,15 +70,15 @@ def test_more_dags_than_the_dialog_offers_are_counted(browser: Chromium) -> None
         _open_replay(_show(browser, api))
         browser.wait_for("!document.querySelector('#replay-start').disabled")
 
-        assert "Only 20 of 25 DAGs with the tag are offered." in _text(browser, "#replay-dag-note")
+        assert "Only 20 of 25 DAGs with the tag are offered." in text_of(browser, "#replay-dag-note")
 
 
 def test_without_a_dag_the_dialog_says_how_to_get_one(browser: Chromium) -> None:
     with StubApi(GAP, others=3) as api:
         _open_replay(_show(browser, api))
 
-        assert _text(browser, "#replay-peek") == "airflow kafka-spark peek orders:0:100:200"
-        said = _text(browser, "#replay-how")
+        assert text_of(browser, "#replay-peek") == "airflow kafka-spark peek orders:0:100:200"
+        said = text_of(browser, "#replay-how")
         assert "airflow kafka-spark example replay_incident > replay_incident.py" in said
         assert "kafka-spark-replay" in said
         assert not browser.evaluate("document.querySelector('#replay-dag-label').checkVisibility()")
@@ -112,7 +93,7 @@ def test_what_the_rights_do_not_allow_is_not_offered(browser: Chromium) -> None:
         page.evaluate("document.querySelector('details').open = true")
         page.wait_for("!!document.querySelector('details table')")
 
-        assert "Missing: partition 0, offsets 100 to 200" in _text(page, "#tip")
+        assert "Missing: partition 0, offsets 100 to 200" in text_of(page, "#tip")
         page.press("Enter")
         assert "replay" not in page.evaluate("document.body.innerText").lower()
         assert not page.evaluate("document.querySelector('dialog[open]')")
@@ -124,10 +105,10 @@ def test_what_the_rights_do_not_allow_is_not_offered(browser: Chromium) -> None:
         _open_replay(page)
         page.wait_for("!document.querySelector('#replay-start').disabled")
         assert page.evaluate("[...document.querySelectorAll('#replay-dag option')].map((o) => o.value)") == ["mine"]
-        assert "Your user may not make runs of theirs." in _text(page, "#replay-dag-note")
+        assert "Your user may not make runs of theirs." in text_of(page, "#replay-dag-note")
         page.evaluate("document.querySelector('#replay-start').click()")
         page.wait_for("document.querySelector('#replay-result').className === 'failed'")
-        assert "403 (dags/mine/dagRuns). Your user may not make runs of this DAG." in _text(page, "#replay-result")
+        assert "403 (dags/mine/dagRuns). Your user may not make runs of this DAG." in text_of(page, "#replay-result")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +129,7 @@ def test_what_is_refused_is_not_asked_for(
     with StubApi(GAP, without=[without]) as api:
         page = _show(browser, api)
 
-        assert said in _text(page, selector)
+        assert said in text_of(page, selector)
         assert set(api.requests) == {"GET rights", *asked}
         assert page.console == []
 
@@ -165,16 +146,24 @@ def test_where_the_rights_are_not_known_all_is_asked_for(browser: Chromium) -> N
         ("^assets/events", 403, "#error", "403 (assets/events). Your user may not read assets and their events."),
         ("/taskInstances", 403, "#notes", "Your user may not read task instances."),
         ("/state-store", 500, "#notes", "state-store). Try again; the API server's log has the reason."),
+        # It was deleted meanwhile, or its run has the id "."; others can be read.
+        ("/state-store", 404, "#notes", "What task copy of DAG hourly_copy left in run manual__1 cannot be read."),
     ],
 )
 def test_the_sentence_names_what_was_refused(
     browser: Chromium, refused: str, status: int, selector: str, said: str
 ) -> None:
+    """What is not refused is shown."""
     tasks = [
         task("manual__1", "failed", {"ledger": ledger("r2", [], state="running", planned_ranges=["orders:0:0:9"])})
     ]
     with StubApi(GAP, tasks, refuses={refused: status}) as api:
-        assert said in _text(_show(browser, api), selector)
+        page = _show(browser, api)
+        text = text_of(page, selector)
+        assert said in text
+        if selector == "#notes":
+            assert ("Running, waiting and failed tasks cannot be shown." in text) == (status != 404)
+            assert "covered 200" in text_of(page, ".servers")
 
 
 def test_runs_that_have_not_begun_are_drawn_and_named_before_a_replay(browser: Chromium) -> None:
@@ -186,11 +175,11 @@ def test_runs_that_have_not_begun_are_drawn_and_named_before_a_replay(browser: C
     with StubApi(events, tasks, dags={"replay": RANGES}) as api:
         page = _show(browser, api)
 
-        assert "offsets: covered 300 · missing 100 · waiting 100" in _text(page, ".servers")
+        assert "offsets: covered 300 · missing 100 · waiting 100" in text_of(page, ".servers")
         assert sum("/state-store" in request for request in api.requests) == 1
         _open_replay(page)
         assert page.evaluate("document.querySelector('#replay-ranges').value") == "orders:0:100:200"
-        warning = _text(page, "#replay-warning")
+        warning = text_of(page, "#replay-warning")
         for run in ("backfill__2026-11-01T02:00:00Z (queued)", "manual__1 (deferred)"):
             assert f"hourly_copy.copy in {run}" in warning
         page.wait_for("document.querySelector('#replay-conf-label').checkVisibility()")
@@ -201,8 +190,8 @@ def test_runs_that_have_not_begun_are_drawn_and_named_before_a_replay(browser: C
         page.evaluate("document.querySelector('.chart').focus()")
         for _ in range(4):
             page.press("ArrowRight")
-        assert "Waiting: partition 0, offsets 300 to 400" in _text(page, "#tip")
-        assert "hourly_copy.copy, DAG run backfill__2026-11-01T02:00:00Z: queued" in _text(page, "#tip")
+        assert "Waiting: partition 0, offsets 300 to 400" in text_of(page, "#tip")
+        assert "hourly_copy.copy, DAG run backfill__2026-11-01T02:00:00Z: queued" in text_of(page, "#tip")
 
 
 def test_functions_that_called_an_operator_are_found_in_one_search(browser: Chromium) -> None:
@@ -218,7 +207,7 @@ def test_functions_that_called_an_operator_are_found_in_one_search(browser: Chro
     with StubApi(events, tasks, dags={"replay": RANGES}) as api:
         page = _show(browser, api)
 
-        assert "covered 10 · failed 20" in _text(page, ".servers")
+        assert "covered 10 · failed 20" in text_of(page, ".servers")
         # Of tasks that run, that have not begun, and that failed.
         assert api.requests.count("POST dags/~/dagRuns/~/taskInstances/list") == 3
         _open_replay(page)
@@ -228,7 +217,7 @@ def test_functions_that_called_an_operator_are_found_in_one_search(browser: Chro
 def test_a_list_that_changes_while_it_is_read_is_not_said_to_be_cut(browser: Chromium) -> None:
     """Airflow counts and lists in two queries."""
     with StubApi(GAP, change=lambda _, answer: {**answer, "total_entries": answer.get("total_entries", 0) + 1}) as api:
-        assert _text(_show(browser, api), "#notes") == ""
+        assert text_of(_show(browser, api), "#notes") == ""
 
 
 def test_a_bar_says_how_far_the_reading_is(browser: Chromium) -> None:
@@ -241,7 +230,7 @@ def test_a_bar_says_how_far_the_reading_is(browser: Chromium) -> None:
             " && [document.querySelector('#bar').value, document.querySelector('#bar').max]"
         )
         assert (value in (100, 200), most) == (True, 250)
-        assert _text(browser, "#progress").startswith("Reading: events ")
+        assert text_of(browser, "#progress").startswith("Reading: events ")
         browser.wait_for("!!document.querySelector('.pair')")
         assert browser.evaluate("document.querySelector('#bar').hidden")
 
@@ -263,20 +252,20 @@ def test_thousands_of_ranges_are_drawn_in_bounded_steps(browser: Chromium) -> No
     with StubApi(events) as api:
         page = _show(browser, api)
 
-        assert "covered 32,000 · missing 31,999" in _text(page, ".servers")
+        assert "covered 32,000 · missing 31,999" in text_of(page, ".servers")
         # A chart is painted when it is made and when its size is known.
         assert page.evaluate("window.painted") < 2 * (3 * 1_280 + 4 * 200 + 100)
         page.evaluate("document.querySelector('details').open = true")
         page.wait_for("!!document.querySelector('details table')")
         assert page.evaluate("document.querySelectorAll('details tbody tr').length") == 200
-        assert "200 of 31,999" in _text(page, "details .hint")
+        assert "200 of 31,999" in text_of(page, "details .hint")
         choice = "document.querySelector('.tools select')"
         assert page.evaluate(f"{choice}.options.length") == 5
         assert page.evaluate("document.querySelectorAll('.chart')[1].clientHeight") < 4_000
         page.evaluate(f"{choice}.value = '800'; {choice}.dispatchEvent(new Event('change'))")
         page.evaluate("document.querySelectorAll('.chart')[1].focus()")
         page.press("ArrowRight")
-        assert "partition 800, offsets 0 to 5" in _text(page, "#tip")
+        assert "partition 800, offsets 0 to 5" in text_of(page, "#tip")
     browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
 
 
@@ -286,17 +275,17 @@ def test_too_many_ranges_are_refused_by_name(browser: Chromium) -> None:
         return [event(ledger(f"r{i}", ranges), dag_run_id=f"manual__{i}") for i in range(runs)]
 
     with StubApi(events(100_000, 4)) as api:
-        said = _text(_show(browser, api), "#error")
+        said = text_of(_show(browser, api), "#error")
         assert "The copies of this time have 400,000 ranges; the page draws at most 300,000." in said
         assert "hourly_copy.copy, DAG run manual__3 (100,000)" in said
     claimed = [{**each, "source_task_id": None} for each in events(100_000, 4)]
     with StubApi([*GAP, *events(1_000_000, 1), *claimed]) as api:
         page = _show(browser, api)
-        notes = _text(page, "#notes")
+        notes = text_of(page, "#notes")
         assert "Not drawn: hourly_copy.copy, DAG run manual__0 has an entry with 1,000,000 ranges" in notes
         assert "Not drawn: 400,000 ranges that events not by a task claim, which is too many." in notes
         assert "Events not by a task: 4" in notes
-        assert "covered 200" in _text(page, ".servers")
+        assert "covered 200" in text_of(page, ".servers")
 
 
 def test_what_is_shown_is_searched_sorted_and_saved(browser: Chromium, tmp_path: Path) -> None:
@@ -326,7 +315,7 @@ def test_what_is_shown_is_searched_sorted_and_saved(browser: Chromium, tmp_path:
         assert titles(dag="hourly") == ["orders_copy"]
         assert titles(dag="", topic="stream") == ["orders_stream"]
         assert titles(state="missing") == []
-        assert "none with this source, target, DAG and state" in _text(page, "#empty")
+        assert "none with this source, target, DAG and state" in text_of(page, "#empty")
         assert titles(topic="") == ["orders_copy"]
         for kind in ("csv", "json"):
             page.evaluate(f"document.querySelector('#{kind}').click()")
@@ -350,21 +339,16 @@ def test_the_log_and_what_no_task_has_claimed_are_drawn(browser: Chromium) -> No
     with StubApi([event(ledger("r1", ["orders:0:50:100", "orders:0:200:300"], log=log)), claimed]) as api:
         page = _show(browser, api)
 
-        assert "covered 150 · missing 100 · unseen 150" in _text(page, ".servers")
-        assert _text(page, ".log") == (
+        assert "covered 150 · missing 100 · unseen 150" in text_of(page, ".servers")
+        assert text_of(page, ".log") == (
             "The source's log had 400 offsets in 1 partition at 2026-11-20 11:00:00 UTC · "
             "the target's log had 150 offsets in 1 partition at 2026-11-20 11:00:00 UTC"
         )
-        assert "Events not by a task: 1, made through Airflow's API." in _text(page, "#notes")
+        assert "Events not by a task: 1, made through Airflow's API." in text_of(page, "#notes")
         page.evaluate("document.querySelector('.chart').focus()")
         page.press("g")
-        assert "1 event not by a task claims to have copied from here (" in _text(page, "#tip")
-        colours = page.evaluate(
-            "(() => { const c = document.querySelector('.chart');"
-            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
-            "for (let i = 0; i < d.length; i += 4) seen.add(`${d[i]},${d[i + 1]},${d[i + 2]}`); return [...seen] })()"
-        )
-        assert "190,24,93" in colours
+        assert "1 event not by a task claims to have copied from here (" in text_of(page, "#tip")
+        assert "190,24,93" in colours_of(page)
 
 
 def test_what_is_gone_from_the_log_is_not_offered(browser: Chromium) -> None:
@@ -374,7 +358,7 @@ def test_what_is_gone_from_the_log_is_not_offered(browser: Chromium) -> None:
 
         page.evaluate("document.querySelector('.chart').focus()")
         page.press("g")
-        assert "The log begins at 200 now: these records are gone." in _text(page, "#tip")
+        assert "The log begins at 200 now: these records are gone." in text_of(page, "#tip")
         assert page.evaluate(f"{_REPLAY} === undefined")
     log["source"] = ["orders:0:150:300"]
     with StubApi([event(ledger("r1", ["orders:0:0:100", "orders:0:200:300"], log=log))]) as api:

@@ -196,19 +196,6 @@ def test_refuses_a_malformed_set(values: object, fragments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        pytest.param(["orders:0:0:10", "orders:0:10:20"], id="touching"),
-        pytest.param(["orders:0:0:10", "orders:0:5:5"], id="empty-within"),
-        pytest.param(["orders:0:9:9", "orders:0:5:9"], id="empty-at-the-end"),
-    ],
-)
-def test_takes_ranges_that_share_no_offset(values: list[str]) -> None:
-    """Only a shared offset is an overlap."""
-    assert sorted(OffsetRanges.parse(values).format()) == sorted(values)
-
-
-@pytest.mark.parametrize(
     ("values", "expected"),
     [
         pytest.param(["o:0:0:100", "o:0:10:20"], ["o:0:0:100"], id="nested-keeps-the-larger-end"),

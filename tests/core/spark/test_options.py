@@ -188,15 +188,6 @@ def test_a_stream_has_rules_of_its_own(option: str, reason: str) -> None:
         check_source_options({option: 5}, stream=True)
 
 
-@pytest.mark.parametrize("option", ["subscribe", "startingOffsets", "failOnDataLoss", "kafka.bootstrap.servers"])
-def test_a_stream_keeps_the_rules_of_a_batch(option: str) -> None:
-    """What the plan or the connection sets is refused in both, for the same reason."""
-    with pytest.raises(OptionError) as of_batch:
-        check_source_options({option: "x"})
-    with refuses(OptionError, str(of_batch.value)):
-        check_source_options({option: "x"}, stream=True)
-
-
 @pytest.mark.parametrize("value", ["${file:/etc/passwd:root}", "1${env:HOME}", "${"])
 @pytest.mark.parametrize(
     ("check", "option"),
