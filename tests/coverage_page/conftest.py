@@ -10,6 +10,7 @@ import pytest
 from tests.chromium import Chromium
 from tests.coverage_page import runs
 from tests.coverage_page.airflow_api import AirflowApi
+from tests.coverage_page.page_modules import Engine, page_modules
 
 MARKUP = "<img src=x onerror=document.title='broken'><script>document.title='broken'</script>"
 #: 2^53 + 1, and Kafka's last offset.
@@ -46,6 +47,12 @@ def airflow_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowApi
 def _browser() -> Iterator[Chromium]:
     with Chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with page_modules() as found:
+        yield found
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 
 from airflow_provider_kafka_spark import coverage
 from airflow_provider_kafka_spark.core.ledger.coverage import Coverage, Stretch
-from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY, TaskRun
+from airflow_provider_kafka_spark.core.ledger.entry import STATE_KEY
 from airflow_provider_kafka_spark.core.ledger.pairs import Pair, pairs_of
 from airflow_provider_kafka_spark.core.offsets.provenance import provenance_of
 from airflow_provider_kafka_spark.operators import available_now, bounded_copy
@@ -28,7 +28,8 @@ from airflow_provider_kafka_spark.operators.asset_events import COPIES
 from airflow_provider_kafka_spark.state.ledger_api import LedgerApi, Recorded
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from tests.airflow_fakes import TaskStateStore
-from tests.coverage_page.page_modules import Engine, page_modules
+from tests.core.ledger.test_coverage_cases import recorded_of
+from tests.coverage_page.page_modules import Engine
 from tests.coverage_page.test_page_modules import _BODY
 from tests.draws import SEED, draws
 from tests.operators.conftest import in_process_spark as in_process_spark
@@ -49,12 +50,6 @@ _EVEN = "offset % 2 = 0"
 def second_cluster() -> Iterator[KafkaBroker]:
     with KafkaBroker() as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with page_modules() as found:
-        yield found
 
 
 @dataclass
@@ -199,13 +194,7 @@ class History:
         self.tasks.append({**where, "state": state, "updated_at": _time(len(self.said)), "store": store})
 
     def recorded(self) -> Recorded:
-        found = Recorded()
-        for event in self.events:
-            found.add_event(event)
-        for task in self.tasks:
-            rows = [{"key": k, "value": v, "updated_at": task["updated_at"]} for k, v in task["store"].items()]
-            found.add_task(TaskRun(task["dag_id"], task["dag_run_id"], task["task_id"]), rows, task)
-        return found
+        return recorded_of(self.events, self.tasks)
 
     def found(self, pair: Pair) -> tuple[Counter[tuple[int, int]], Counter[tuple[int, int]], Counter[tuple[int, int]]]:
         """How often the target has the record of each partition and offset of the source: by runs without a filter,

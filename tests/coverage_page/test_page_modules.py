@@ -5,36 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_entry
 from airflow_provider_kafka_spark.state.ledger_api import _ENDED_BADLY, _GOES_ON, OPERATORS
-from tests.coverage_page.page_modules import Engine, page_modules
+from tests.core.ledger.test_coverage_cases import CASES, filled
+from tests.coverage_page.page_modules import Engine
 from tests.coverage_page.runs import event, ledger
 from tests.required_tools import needs_chromium
 
 pytestmark = needs_chromium
-
-_CASES = json.loads((Path(__file__).parents[1] / "core/ledger/coverage_cases.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with page_modules() as found:
-        yield found
-
-
-def _filled(value: Any) -> Any:
-    """A case's entry with the defaults."""
-    if not isinstance(value, dict) or value.get("bare"):
-        return {key: each for key, each in value.items() if key != "bare"} if isinstance(value, dict) else value
-    filled = {**_CASES["defaults"]["entry"], **value}
-    return {**filled, "more": [_filled(each) for each in filled["more"]]} if "more" in filled else filled
-
 
 _BODY = """
 const found = new m.Entries();
@@ -68,12 +50,8 @@ return {
 
 def test_the_page_judges_as_the_command_does(engine: Engine) -> None:
     """The cases of both."""
-    for case in _CASES["cases"]:
-        events = [{**_CASES["defaults"]["event"], **e, "extra": _filled(e["extra"])} for e in case.get("events", [])]
-        tasks = [
-            {**_CASES["defaults"]["task"], **t, "store": {key: _filled(value) for key, value in t["store"].items()}}
-            for t in case.get("tasks", [])
-        ]
+    for case in CASES["cases"]:
+        events, tasks = filled(case)
 
         found = engine.run(_BODY, {"events": events, "tasks": tasks})
 
@@ -105,7 +83,7 @@ def test_thousands_of_ranges_are_read_from_their_short_form(engine: Engine) -> N
 def test_the_words_are_those_of_the_command(engine: Engine) -> None:
     words = engine.run("return m.WORDS")
 
-    assert words == _CASES["words"]
+    assert words == CASES["words"]
 
 
 def test_the_states_of_tasks_are_those_of_the_command(engine: Engine) -> None:

@@ -8,37 +8,28 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_kafka_spark.core.ledger.entry import TaskRun
 from airflow_provider_kafka_spark.core.ledger.pairs import pairs_of
 from airflow_provider_kafka_spark.core.offsets.compact_rows import compacted
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.wire.state_parts import in_parts
-from airflow_provider_kafka_spark.state.ledger_api import Recorded
-from tests.core.ledger.test_coverage_cases import CASES, as_text, logs_of
-from tests.coverage_page.page_modules import page_modules
+from tests.core.ledger.test_coverage_cases import CASES, as_text, logs_of, recorded_of
+from tests.coverage_page.page_modules import Engine
 from tests.coverage_page.test_page_modules import _BODY
 from tests.required_tools import needs_chromium
 
 pytestmark = [needs_chromium, pytest.mark.process]
 
 
-def test_drawn_events_and_tasks() -> None:
+def test_drawn_events_and_tasks(engine: Engine) -> None:
     drawn = random.Random(40)
-    cases = [_case(drawn) for _ in range(400)]
-    with page_modules() as engine:
-        for number, case in enumerate(cases):
-            assert engine.run(_BODY, case) == _said(case), f"case {number}: {case}"
+    for number in range(400):
+        case = _case(drawn)
+        assert engine.run(_BODY, case) == _said(case), f"case {number}: {case}"
 
 
 def _said(case: dict[str, Any]) -> dict[str, Any]:
     """By the rules of Python."""
-    recorded = Recorded()
-    for event in case["events"]:
-        recorded.add_event(event)
-    for task in case["tasks"]:
-        rows = [{"key": key, "value": value, "updated_at": task["updated_at"]} for key, value in task["store"].items()]
-        by = TaskRun(task["dag_id"], task["dag_run_id"], task["task_id"], task["map_index"])
-        recorded.add_task(by, rows, task)
+    recorded = recorded_of(case["events"], case["tasks"])
     pairs, outdated = pairs_of(recorded.deliveries, waiting=recorded.waiting)
     return {
         "pairs": {str(pair): [as_text(s) for s in pair.stretches()] for pair in pairs},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +51,21 @@ def look_of(look: Look | None) -> Any:
     return None if look is None else [look.at.isoformat(), look.ranges.format()]
 
 
-@pytest.mark.parametrize("case", CASES["cases"], ids=lambda case: case["name"])
-def test_what_entries_say_of_each_offset(case: dict[str, Any]) -> None:
-    recorded, (events, tasks) = Recorded(), filled(case)
+def recorded_of(events: Iterable[dict[str, Any]], tasks: Iterable[dict[str, Any]]) -> Recorded:
+    """What the command reads of them."""
+    recorded = Recorded()
     for event in events:
         recorded.add_event(event)
     for task in tasks:
         rows = [{"key": key, "value": value, "updated_at": task["updated_at"]} for key, value in task["store"].items()]
         by = TaskRun(task["dag_id"], task["dag_run_id"], task["task_id"], task["map_index"])
         recorded.add_task(by, rows, task)
+    return recorded
+
+
+@pytest.mark.parametrize("case", CASES["cases"], ids=lambda case: case["name"])
+def test_what_entries_say_of_each_offset(case: dict[str, Any]) -> None:
+    recorded = recorded_of(*filled(case))
 
     pairs, outdated = pairs_of(recorded.deliveries, waiting=recorded.waiting)
 
