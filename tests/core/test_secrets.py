@@ -44,12 +44,6 @@ def test_what_goes_to_a_file_is_hidden_everywhere(name: str) -> None:
         assert re.search(REDACTION["spark.sql.redaction.options.regex"], named)
 
 
-def test_a_password_in_an_address_is_secret() -> None:
-    assert is_secret("spark.jars.repositories", "https://ann:s3cret@host/maven")
-    assert is_secret("spark.app.page", "http://host/?access_token=s3cret")
-    assert not is_secret("spark.jars.repositories", "https://host:8443/maven")
-
-
 @pytest.mark.parametrize("name", _PLAIN)
 def test_what_is_not_secret_stays_where_it_is(name: str) -> None:
     """A message without it says less, and protects nothing."""
@@ -106,6 +100,9 @@ def test_texts_lose_their_secrets_only() -> None:
         pytest.param("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStorePassword=x", True, id="by-value"),
         pytest.param("spark.x", "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----", True, id="key"),
         pytest.param("spark.x", "DefaultEndpointsProtocol=https;AccountKey=x", True, id="by-value-of-azure"),
+        pytest.param("spark.jars.repositories", "https://ann:s3cret@host/maven", True, id="password-in-an-address"),
+        pytest.param("spark.app.page", "http://host/?access_token=s3cret", True, id="token-in-an-address"),
+        pytest.param("spark.jars.repositories", "https://host:8443/maven", False, id="an-address"),
         pytest.param("spark.executor.memory", "2g", False, id="plain"),
         pytest.param("spark.executorEnv.HOME", "{{PWD}}/home", False, id="yarns-working-directory"),
         pytest.param("spark.driver.extraJavaOptions", "-enableassertions", False, id="an-option-of-the-jvm"),

@@ -75,12 +75,6 @@ def test_knows_whether_records_may_be_dropped(transform: Transform, drops: bool)
     assert transform.drops_records is drops
 
 
-def test_counts_add_up_over_ranges() -> None:
-    assert (_REPORT.records_read, _REPORT.records_written) == (13, 12)
-    assert (_REPORT.delivered_before, _REPORT.duplicates, _REPORT.failed_tasks) == (0, 0, 0)
-    assert [r.gaps for r in _REPORT.ranges] == [1, 0]
-
-
 def _changed(message: JobRequest | JobReport, **changes: Any) -> str:
     return json.dumps({**json.loads(message.to_json()), **changes})
 
