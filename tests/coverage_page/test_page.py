@@ -111,21 +111,12 @@ def test_the_time_chooses_runs_and_gaps_are_judged_by_them(show: Show) -> None:
     assert "a range that an earlier run copied is missing here" in page.evaluate(_TEXT)
 
 
-def _in_frame(airflow_api: AirflowApi, page: Chromium, path: str, user: str = "ada") -> None:
-    """Open Airflow's interface with the page in its frame."""
-    page.set_cookie("_token", airflow_api.token(user), f"{airflow_api.url}/")
-    page.visit(f"{airflow_api.url}/{path}")
-    page.wait_for("!!document.querySelector('iframe')?.contentDocument?.querySelector('.pair')")
-
-
 @pytest.mark.long
 def test_a_click_leads_to_the_task_in_airflow(airflow_api: AirflowApi, browser: Chromium) -> None:
     """From the frame, which may not leave the interface by itself."""
-    _in_frame(
-        airflow_api,
-        browser,
-        "plugin/kafka-coverage/airflow/kafka-coverage/?topic=orders_copy",
-    )
+    browser.set_cookie("_token", airflow_api.token("ada"), f"{airflow_api.url}/")
+    browser.visit(f"{airflow_api.url}/plugin/kafka-coverage/airflow/kafka-coverage/?topic=orders_copy")
+    browser.wait_for("!!document.querySelector('iframe')?.contentDocument?.querySelector('.pair')")
     frame = "document.querySelector('iframe').contentDocument"
 
     browser.evaluate(f"{frame}.querySelector('.chart').focus()")
@@ -142,15 +133,6 @@ def test_a_click_leads_to_the_task_in_airflow(airflow_api: AirflowApi, browser: 
 
 
 @pytest.mark.long
-def test_a_dag_run_has_the_page_with_its_own_ranges(airflow_api: AirflowApi, browser: Chromium) -> None:
-    _in_frame(airflow_api, browser, "dags/hourly_copy/runs/manual__failed/plugin/kafka-coverage-run")
-
-    frame = "document.querySelector('iframe').contentDocument"
-    assert "Only DAG run manual__failed of DAG hourly_copy." in browser.evaluate(f"{frame}.body.innerText")
-    assert "covered 50 · failed 750" in browser.evaluate(f"{frame}.querySelector('.servers').innerText")
-
-
-@pytest.mark.long
 def test_the_pictures_show_what_the_documentation_says(airflow_api: AirflowApi, browser: Chromium) -> None:
     said = screenshots.hover(airflow_api, browser)
     assert said.startswith("Duplicated: partition 0, offsets 300 to 380")
@@ -161,7 +143,7 @@ def test_the_pictures_show_what_the_documentation_says(airflow_api: AirflowApi, 
 
 
 @pytest.mark.long
-def test_a_task_that_copies_has_a_link_to_its_ranges(airflow_api: AirflowApi, browser: Chromium) -> None:
+def test_a_task_that_copies_has_a_link_to_the_ranges_of_its_dag_run(airflow_api: AirflowApi, browser: Chromium) -> None:
     """It has stored nothing for it; and the heading of such links is not empty."""
     where = "dags/hourly_copy/dagRuns/manual__failed/taskInstances/copy"
     links = airflow_api.get(f"{where}/links")["extra_links"]
@@ -181,6 +163,7 @@ def test_a_task_that_copies_has_a_link_to_its_ranges(airflow_api: AirflowApi, br
     browser.evaluate(f"{link}.click()")
     frame = "document.querySelector('iframe').contentDocument"
     browser.wait_for(f"!!document.querySelector('iframe') && !!{frame}?.querySelector('.pair')")
+    assert "Only DAG run manual__failed of DAG hourly_copy." in browser.evaluate(f"{frame}.body.innerText")
     assert "covered 50 · failed 750" in browser.evaluate(f"{frame}.querySelector('.servers').innerText")
 
 
