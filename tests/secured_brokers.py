@@ -4,9 +4,10 @@ for it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from airflow_provider_kafka_spark.testing.kafka_broker import BrokerTls, KafkaBr
 from tests.services.certificates import CertificateAuthority
 from tests.services.identity_provider import IdentityProvider
 from tests.services.kerberos import Kdc
+
+if TYPE_CHECKING:
+    from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 
 USERS = {
     "alice": "alice's-pass",
@@ -70,6 +74,18 @@ def secured_broker(
         for user, operation, topic in _ACLS:
             broker.add_acl(f"User:{user}", operation, "topic", topic)
         yield broker
+
+
+@pytest.fixture(scope="module")
+def token_hook(secured_broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
+    """That of ``alice``, who sees the tokens of all users. Each hook has a JVM, which lives until the module's end."""
+    from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
+
+    with pytest.MonkeyPatch.context() as patch:
+        login = {"conn_type": "kafka", "extra": secured_broker.sasl_client_config("alice")}
+        patch.setenv("AIRFLOW_CONN_TOKENS_OF_ALICE", json.dumps(login))
+        with DelegationTokenHook("tokens_of_alice") as hook:
+            yield hook
 
 
 @pytest.fixture(scope="session")

@@ -33,11 +33,6 @@ pytestmark = pytest.mark.broker
 _PASSWORD = USERS["reader"]
 
 
-@pytest.fixture
-def broker(secured_broker: KafkaBroker) -> KafkaBroker:
-    return secured_broker
-
-
 def press_test(
     host: str, extra: dict[str, Any] | None = None, user: str | None = None, **fields: Any
 ) -> tuple[bool, str]:
@@ -103,15 +98,15 @@ def test_the_form_is_airflows_and_ours() -> None:
     ],
     ids=["reader", "looker", "nobody"],
 )  # fmt: skip
-def test_what_a_login_may_do(broker: KafkaBroker, user: str, words: list[str]) -> None:
-    good, message = press_test(broker.sasl_ssl_bootstrap_servers, form(broker), user)
+def test_what_a_login_may_do(secured_broker: KafkaBroker, user: str, words: list[str]) -> None:
+    good, message = press_test(secured_broker.sasl_ssl_bootstrap_servers, form(secured_broker), user)
     assert good == (user != "nobody"), message
     assert [word for word in words if word not in message] == []
 
 
-def test_without_tls_and_login(broker: KafkaBroker) -> None:
+def test_without_tls_and_login(secured_broker: KafkaBroker) -> None:
     """One broker that is away, and of which the others know, is no reason to fail."""
-    good, message = press_test(f"{broker.bootstrap_servers},127.0.0.1:1")
+    good, message = press_test(f"{secured_broker.bootstrap_servers},127.0.0.1:1")
     assert good, message
     assert "1 of 2 brokers answer (not 127.0.0.1:1)" in message
     assert re.search(r"of (\d+) topics that it sees it may read \1 and write \1", message)
@@ -216,7 +211,7 @@ def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch, protocol: st
     ],
 )  # fmt: skip
 def test_a_fault_is_of_its_step(
-    broker: KafkaBroker,
+    secured_broker: KafkaBroker,
     misconfigured_broker: KafkaBroker,
     at: str,
     servers: str,
@@ -224,8 +219,12 @@ def test_a_fault_is_of_its_step(
     words: list[str],
 ) -> None:
     """With what to do, in the words of the form; ``test_logins.py`` has all faults."""
-    brokers = {"right": [broker], "wrong": [misconfigured_broker], "both": [broker, misconfigured_broker]}[at]
-    extra: dict[str, Any] = {**form(broker), **fields()}
+    brokers = {
+        "right": [secured_broker],
+        "wrong": [misconfigured_broker],
+        "both": [secured_broker, misconfigured_broker],
+    }[at]
+    extra: dict[str, Any] = {**form(secured_broker), **fields()}
     user: str | None = "reader"
     password = {"password": extra.pop("password")} if "password" in extra else {}
     if extra["security_protocol"] == "SSL":
@@ -235,13 +234,17 @@ def test_a_fault_is_of_its_step(
     fails(host, *words, extra=extra, user=user, **password)
 
 
-def test_the_form_can_disable_the_check_of_host_names(broker: KafkaBroker, misconfigured_broker: KafkaBroker) -> None:
-    extra = {"security_protocol": "SSL", "ssl_ca": form(broker)["ssl_ca"], "verify_host_names": False}
+def test_the_form_can_disable_the_check_of_host_names(
+    secured_broker: KafkaBroker, misconfigured_broker: KafkaBroker
+) -> None:
+    extra = {"security_protocol": "SSL", "ssl_ca": form(secured_broker)["ssl_ca"], "verify_host_names": False}
     good, message = press_test(misconfigured_broker.ssl_bootstrap_servers, extra)
     assert good, message
 
 
-def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_that_call_themselves_by_an_unknown_name(
+    secured_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first contact is good, and everything after it would fail."""
     asked: Callable[[KafkaHook], Any] = KafkaHook.metadata
 
@@ -253,7 +256,7 @@ def test_brokers_that_call_themselves_by_an_unknown_name(broker: KafkaBroker, mo
 
     monkeypatch.setattr(KafkaClient, "metadata", metadata)
     begins = "DNS and TCP of the brokers that the cluster names failed."
-    fails(broker.bootstrap_servers, begins, "advertised.listeners")
+    fails(secured_broker.bootstrap_servers, begins, "advertised.listeners")
 
 
 @pytest.fixture
@@ -268,14 +271,14 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
 @pytest.mark.long
 @pytest.mark.parametrize("step", ["metadata", "close"])
 def test_a_step_that_hangs(
-    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object], step: str
+    secured_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, never: Callable[..., object], step: str
 ) -> None:
     """The bound is that of the whole test, whatever librdkafka or the resolver wait for; where only the client does not
     close, the result is returned all the same.
     """
     monkeypatch.setattr(KafkaClient, step, never)
     began = time.monotonic()
-    good, message = press_test(broker.bootstrap_servers)
+    good, message = press_test(secured_broker.bootstrap_servers)
     assert time.monotonic() - began < 15
     assert good == (step == "close"), message
     if not good:

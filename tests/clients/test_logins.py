@@ -40,11 +40,6 @@ _SOON = 25.0
 _SHA_256, _OAUTH = "SCRAM-SHA-256", "OAUTHBEARER"
 
 
-@pytest.fixture
-def broker(secured_broker: KafkaBroker) -> KafkaBroker:
-    return secured_broker
-
-
 @pytest.fixture(scope="module")
 def java(secured_broker: KafkaBroker, kdc: Kdc | None) -> Iterator[KafkaJvm]:
     """Spark's Kafka client, in one JVM for all tests."""
@@ -96,16 +91,18 @@ def _by_a_scram_line(broker: KafkaBroker, mechanism: str, user: str, password: s
     [("alice", "PLAIN", True), ("alice", _SHA_256, False), ("copier", _OAUTH, False)],
 )
 def test_one_connection_logs_both_clients_in(
-    connection: Connection, broker: KafkaBroker, java: KafkaJvm, user: str, mechanism: str, tls: bool
+    connection: Connection, secured_broker: KafkaBroker, java: KafkaJvm, user: str, mechanism: str, tls: bool
 ) -> None:
     """By every mechanism, with TLS and without. SCRAM-SHA-512 is that of the form and of the line for JAAS below."""
-    _java_logs_in(java, _worker_logs_in(connection, broker.sasl_client_config(user, mechanism, tls=tls)), broker)
+    _java_logs_in(
+        java, _worker_logs_in(connection, secured_broker.sasl_client_config(user, mechanism, tls=tls)), secured_broker
+    )
 
 
 @pytest.mark.parametrize("form", ["rsa", "encrypted-in-files"])
 def test_a_client_certificate(
     connection: Connection,
-    broker: KafkaBroker,
+    secured_broker: KafkaBroker,
     java: KafkaJvm,
     authority: CertificateAuthority,
     tmp_path: Path,
@@ -114,7 +111,7 @@ def test_a_client_certificate(
     """All other forms of it become PEM in the configuration (``connection/test_files.py``)."""
     password = "k3y-pass" if form == "encrypted-in-files" else None
     certificate = authority.issue("writer", rsa_key=form == "rsa", password=password)
-    extra = broker.ssl_client_config(certificate)
+    extra = secured_broker.ssl_client_config(certificate)
     if password:
         files = certificate.write(tmp_path)
         extra = {name: value for name, value in extra.items() if not name.endswith(".pem")} | {
@@ -124,44 +121,44 @@ def test_a_client_certificate(
         }
     config = _worker_logs_in(connection, extra)
 
-    _java_logs_in(java, config, broker)
+    _java_logs_in(java, config, secured_broker)
     assert config.files == ()
 
 
 def test_key_stores_of_java(
-    broker: KafkaBroker, java: KafkaJvm, authority: CertificateAuthority, tmp_path: Path
+    secured_broker: KafkaBroker, java: KafkaJvm, authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     """They stay files, which travel with the job; the worker has the same in PEM."""
-    config = configure("stores", java_key_stores(Cluster(broker, authority), tmp_path))
+    config = configure("stores", java_key_stores(Cluster(secured_broker, authority), tmp_path))
 
-    _java_logs_in(java, config, broker)
+    _java_logs_in(java, config, secured_broker)
     assert {Path(file).name for file in config.files} == {"alice.jks", "trust.jks"}
     assert "ssl.keystore.key" not in config.java
 
 
 @pytest.mark.parametrize("login", ["none", "jaas-line"])
-def test_without_tls(connection: Connection, broker: KafkaBroker, java: KafkaJvm, login: str) -> None:
+def test_without_tls(connection: Connection, secured_broker: KafkaBroker, java: KafkaJvm, login: str) -> None:
     """The plainest listener there is, and a connection that was copied from a Java client's properties."""
-    extra = {"bootstrap.servers": broker.bootstrap_servers}
+    extra = {"bootstrap.servers": secured_broker.bootstrap_servers}
     if login == "jaas-line":
-        extra = _by_a_scram_line(broker, "SCRAM-SHA-512", "alice", USERS["alice"])
-    _java_logs_in(java, _worker_logs_in(connection, extra), broker)
+        extra = _by_a_scram_line(secured_broker, "SCRAM-SHA-512", "alice", USERS["alice"])
+    _java_logs_in(java, _worker_logs_in(connection, extra), secured_broker)
 
 
 @needs_kdc
 @pytest.mark.parametrize(("way", "tls"), [("keytab", True), ("ticket-cache", False)])
 def test_kerberos(
-    broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, monkeypatch: pytest.MonkeyPatch, way: str, tls: bool
+    secured_broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, monkeypatch: pytest.MonkeyPatch, way: str, tls: bool
 ) -> None:
     """By a keytab, which travels with the job, and by the worker's ticket, which does not."""
-    extra = broker.sasl_client_config("alice", "GSSAPI", tls=tls)
+    extra = secured_broker.sasl_client_config("alice", "GSSAPI", tls=tls)
     if way == "ticket-cache":
         del extra["sasl.kerberos.keytab"]
         monkeypatch.setenv("KRB5CCNAME", f"FILE:{kdc.ticket_cache('alice')}")
 
     config = configure("krb", extra)
 
-    _java_logs_in(java, config, broker)
+    _java_logs_in(java, config, secured_broker)
     if way == "keytab":
         assert [Path(path).name for path in config.files] == ["alice.keytab"]
         assert 'keyTab="alice.keytab"' in config.spark_options(by_name=True)["kafka.sasl.jaas.config"]
@@ -184,18 +181,18 @@ def _refusal(connection: Connection, extra: Extra, timeout: float = 30.0, **fiel
 
 
 @needs_kdc
-def test_kerberos_on_the_worker(connection: Connection, broker: KafkaBroker) -> None:
+def test_kerberos_on_the_worker(connection: Connection, secured_broker: KafkaBroker) -> None:
     """The wheels of confluent-kafka cannot do it, and the message says where to get one that can."""
-    error = _refusal(connection, broker.sasl_client_config("alice", "GSSAPI"))
+    error = _refusal(connection, secured_broker.sasl_client_config("alice", "GSSAPI"))
     assert type(error) is ConnectionConfigError
     assert [word for word in ("GSSAPI", "--no-binary confluent-kafka") if word not in str(error)] == []
 
 
-def test_a_token_is_no_login_of_the_worker(connection: Connection, broker: KafkaBroker) -> None:
+def test_a_token_is_no_login_of_the_worker(connection: Connection, secured_broker: KafkaBroker) -> None:
     """A delegation token that somebody put into the connection works for Java only; the message says what to do
     instead.
     """
-    error = _refusal(connection, _by_a_scram_line(broker, _SHA_256, "id", "hmac-secret", ' tokenauth="true"'))
+    error = _refusal(connection, _by_a_scram_line(secured_broker, _SHA_256, "id", "hmac-secret", ' tokenauth="true"'))
     assert type(error) is ConnectionConfigError
     assert "use_delegation_token=True" in str(error)
     assert "hmac-secret" not in str(error)
@@ -247,7 +244,7 @@ _SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "alice", "sasl.
 )  # fmt: skip
 def test_a_fault_of_a_login_is_named(
     connection: Connection,
-    broker: KafkaBroker,
+    secured_broker: KafkaBroker,
     misconfigured_broker: KafkaBroker,
     authority: CertificateAuthority,
     at: str,
@@ -258,7 +255,7 @@ def test_a_fault_of_a_login_is_named(
     """Long before the time-out, with what to do, and not to be tried again; also where it is the protocol that is
     wrong, of which librdkafka says nothing at all. Four more are in ``test_connection_check.py``.
     """
-    error = _refusal(connection, extra(broker if at == "right" else misconfigured_broker, authority))
+    error = _refusal(connection, extra(secured_broker if at == "right" else misconfigured_broker, authority))
     assert type(error) is kind
     assert not error.retriable
     assert [word for word in words if word not in str(error)] == []
@@ -277,7 +274,7 @@ def test_a_fault_of_a_login_is_named(
     ],
 )  # fmt: skip
 def test_java_s_words_are_named_too(
-    broker: KafkaBroker,
+    secured_broker: KafkaBroker,
     misconfigured_broker: KafkaBroker,
     java: KafkaJvm,
     authority: CertificateAuthority,
@@ -287,15 +284,17 @@ def test_java_s_words_are_named_too(
     words: list[str],
 ) -> None:
     """As those of the worker's own client are."""
-    config = configure("kafka_login", extra(broker if at == "right" else misconfigured_broker, authority))
+    config = configure("kafka_login", extra(secured_broker if at == "right" else misconfigured_broker, authority))
     error = _refused_by_java(java, config, *words)
     assert type(error) is kind
     assert "no-password" not in str(error)
 
 
-def test_an_identity_provider_that_does_not_answer_may_do_so_later(connection: Connection, broker: KafkaBroker) -> None:
+def test_an_identity_provider_that_does_not_answer_may_do_so_later(
+    connection: Connection, secured_broker: KafkaBroker
+) -> None:
     """It is worth another try, and is asked again for half of the time-out."""
-    extra = broker.sasl_client_config("copier", "OAUTHBEARER")
+    extra = secured_broker.sasl_client_config("copier", "OAUTHBEARER")
     extra["sasl.oauthbearer.token.endpoint.url"] = "http://127.0.0.1:1/token"
     error = _refusal(connection, extra, timeout=4.0)
     assert type(error) is BrokerUnavailableError
@@ -320,9 +319,9 @@ def _expired_ticket(kdc: Kdc) -> Path:
     ],
 )
 def test_a_ticket_that_is_no_login(
-    broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, monkeypatch: pytest.MonkeyPatch, fault: str, words: list[str]
+    secured_broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, monkeypatch: pytest.MonkeyPatch, fault: str, words: list[str]
 ) -> None:
-    extra = broker.sasl_client_config("carol", "GSSAPI")
+    extra = secured_broker.sasl_client_config("carol", "GSSAPI")
     cache = kdc.ticket_cache("carol") if fault == "of-another" else _expired_ticket(kdc)
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
     module = "com.sun.security.auth.module.Krb5LoginModule"
@@ -336,11 +335,11 @@ def test_a_ticket_that_is_no_login(
 
 
 @needs_kdc
-def test_keys_of_another_kdc(broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_path: Path) -> None:
+def test_keys_of_another_kdc(secured_broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_path: Path) -> None:
     """Of the same realm: a keytab for which this one has other keys, one of a principal that it does not know, and a
     ticket for the broker that is locked with another key, of which the broker says no more than that it refuses it.
     """
-    extra = broker.sasl_client_config("carol", "GSSAPI")
+    extra = secured_broker.sasl_client_config("carol", "GSSAPI")
     with Kdc() as other:
         for name, words in (
             ("carol", ["keys in the keytab are not those of the principal", "Create the keytab again"]),
@@ -359,13 +358,15 @@ def test_keys_of_another_kdc(broker: KafkaBroker, java: KafkaJvm, kdc: Kdc, tmp_
 @pytest.mark.long
 @needs_kdc
 @needs_clock
-def test_a_clock_that_only_the_tickets_for_the_broker_show(broker: KafkaBroker) -> None:
+def test_a_clock_that_only_the_tickets_for_the_broker_show(secured_broker: KafkaBroker) -> None:
     """Java's client logs in to a KDC that asks for no proof of the key, tries again and again for a ticket, and reports
     nothing; so the clocks are what to look at.
     """
     with Kdc(clock_offset=timedelta(minutes=10)) as other:
         other.keytab("kafka/localhost")
-        extra = broker.sasl_client_config("alice", "GSSAPI") | {"sasl.kerberos.keytab": str(other.keytab("alice"))}
+        extra = secured_broker.sasl_client_config("alice", "GSSAPI") | {
+            "sasl.kerberos.keytab": str(other.keytab("alice"))
+        }
         config, system = configure("krb", extra), kerberos_properties(other.environment)
         began = time.monotonic()
         with (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -36,19 +36,14 @@ LIFE_MS, LONGEST_MS = 86_400_000, 7 * 86_400_000
 Connection = Callable[..., None]
 
 
-@pytest.fixture
-def broker(secured_broker: KafkaBroker) -> KafkaBroker:
-    return secured_broker
-
-
 @pytest.fixture(autouse=True)
-def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    alice = broker.sasl_client_config("alice")
+def connections(secured_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = secured_broker.sasl_client_config("alice")
     extras = {
         "alice": alice,
-        "copier": broker.sasl_client_config("copier"),
+        "copier": secured_broker.sasl_client_config("copier"),
         "wrong": {**alice, "sasl.password": "not-her-password"},
-        "plain": {"bootstrap.servers": broker.bootstrap_servers},
+        "plain": {"bootstrap.servers": secured_broker.bootstrap_servers},
         "sha256": {**alice, "delegation.token.mechanism": "SCRAM-SHA-256"},
         "short": {**alice, "delegation.token.max.lifetime.ms": 20_000},
     }
@@ -180,7 +175,7 @@ def test_each_failure_is_named_in_time(
     ],
 )
 def test_a_token_by_every_login(
-    broker: KafkaBroker,
+    secured_broker: KafkaBroker,
     authority: CertificateAuthority,
     connection: Connection,
     monkeypatch: pytest.MonkeyPatch,
@@ -188,13 +183,13 @@ def test_a_token_by_every_login(
     owner: str,
 ) -> None:
     """A token by a certificate is not tried, as there is no SASL by which it could be."""
-    if broker.kerberos:
-        monkeypatch.setenv("KRB5_CONFIG", broker.kerberos.environment["KRB5_CONFIG"])
+    if secured_broker.kerberos:
+        monkeypatch.setenv("KRB5_CONFIG", secured_broker.kerberos.environment["KRB5_CONFIG"])
     is_sasl = login != "certificate"
     extra = (
-        broker.sasl_client_config(owner.removeprefix("User:"), login)
+        secured_broker.sasl_client_config(owner.removeprefix("User:"), login)
         if is_sasl
-        else broker.ssl_client_config(authority.issue("writer"))
+        else secured_broker.ssl_client_config(authority.issue("writer"))
     )
     connection("kafka_login", extra=extra)
     with DelegationTokenHook("kafka_login") as hook:
@@ -221,10 +216,10 @@ def test_a_token_by_every_login(
 
 
 def test_a_clock_that_the_login_may_not_ask_for(
-    broker: KafkaBroker, connection: Connection, capsys: pytest.CaptureFixture[str]
+    secured_broker: KafkaBroker, connection: Connection, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is this machine's then, and the log says so."""
-    connection("kafka_login", extra=broker.sasl_client_config("guest"))
+    connection("kafka_login", extra=secured_broker.sasl_client_config("guest"))
     with DelegationTokenHook("kafka_login") as hook:
         assert abs(hook.now_ms() - time.time() * 1000) < 1000
     assert "ClusterAuthorizationException" in capsys.readouterr().out
@@ -245,28 +240,18 @@ def test_a_listener_without_scram(misconfigured_broker: KafkaBroker, connection:
     assert time.monotonic() - began < 20
 
 
-# Last, since the JVM of this hook lives until the end of the module.
+# Last, since the JVM of their hook lives until the end of the module.
 
 
-@pytest.fixture(scope="module")
-def alice(secured_broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
-    """One for several tests: each hook starts a JVM."""
-    with pytest.MonkeyPatch.context() as patch:
-        extra = secured_broker.sasl_client_config("alice")
-        patch.setenv("AIRFLOW_CONN_ALICE", json.dumps({"conn_type": "kafka", "extra": extra}))
-        with DelegationTokenHook("alice") as hook:
-            yield hook
-
-
-def test_a_secret_that_a_broker_returns_is_masked(alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_of_a_broker_is_masked(token_hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of each token that is meant, before it is used; also where this process has not made the token."""
     masked: list[str] = []
-    token, other = alice.create(), alice.create()
+    token, other = token_hook.create(), token_hook.create()
     monkeypatch.setattr(delegation_token, "mask_secret", masked.append)
-    for change in (alice.renew, alice.expire):
+    for change in (token_hook.renew, token_hook.expire):
         change(only(token.info.token_id))
     assert masked == [token.hmac] * 2
-    alice.expire_token(other)
+    token_hook.expire_token(other)
 
 
 def _ends(hook: DelegationTokenHook) -> dict[str, int]:
@@ -274,25 +259,25 @@ def _ends(hook: DelegationTokenHook) -> dict[str, int]:
 
 
 @pytest.mark.long
-def test_who_may_renew(alice: DelegationTokenHook) -> None:
+def test_who_may_renew(token_hook: DelegationTokenHook) -> None:
     """A refusal does not keep the others from being renewed."""
-    hers = alice.create().info
-    both = alice.create(lease_ms=25_000, renewers=["copier"]).info
+    hers = token_hook.create().info
+    both = token_hook.create(lease_ms=25_000, renewers=["copier"]).info
     mine = TokenSelection(token_ids=(hers.token_id, both.token_id))
     with DelegationTokenHook("copier") as hook:
         with pytest.raises(BrokerAuthorizationError, match=hers.token_id):
             hook.renew(mine)
         until(lambda: _ends(hook)[both.token_id] > both.expiry_ms)
         assert _ends(hook)[hers.token_id] == hers.expiry_ms
-    alice.expire(mine)
+    token_hook.expire(mine)
 
 
-def test_a_token_that_has_ended(alice: DelegationTokenHook) -> None:
-    token = alice.create_unchecked(lease_ms=1000)
-    until(lambda: alice.now_ms() > token.info.expiry_ms)
+def test_a_token_that_has_ended(token_hook: DelegationTokenHook) -> None:
+    token = token_hook.create_unchecked(lease_ms=1000)
+    until(lambda: token_hook.now_ms() > token.info.expiry_ms)
     # It has ended, or has been removed already.
     with pytest.raises(DelegationTokenExpiredError):
-        alice.renew_token(token, LIFE_MS)
+        token_hook.renew_token(token, LIFE_MS)
 
 
 def _fails(*_: object, **__: object) -> None:
@@ -300,18 +285,18 @@ def _fails(*_: object, **__: object) -> None:
 
 
 def test_whatever_fails_behind_the_broker_s_answer_leaves_no_token(
-    alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch
+    token_hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = _living(alice)
+    before = _living(token_hook)
     for module, step in ((delegation_token, "mask_secret"), (token_requests, "TokenInfo")):
         with monkeypatch.context() as patch:
             patch.setattr(module, step, _fails)
             with pytest.raises(ValueError, match="anything"):
-                alice.create_unchecked()
+                token_hook.create_unchecked()
     # A broker that knows a later one knows all before it.
-    later = alice.create()
-    assert _living(alice) - before == {later.info.token_id}
-    alice.expire_token(later)
+    later = token_hook.create()
+    assert _living(token_hook) - before == {later.info.token_id}
+    token_hook.expire_token(later)
 
 
 def _living(hook: DelegationTokenHook) -> set[str]:
@@ -319,16 +304,16 @@ def _living(hook: DelegationTokenHook) -> set[str]:
     return {token.token_id for token in hook.describe("alice") if token.remaining_ms(now_ms) > 0}
 
 
-def test_a_token_that_brokers_do_not_take(alice: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_brokers_do_not_take(token_hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may have heard of it at the next try."""
-    token = alice.create()
-    alice.expire_token(token)
+    token = token_hook.create()
+    token_hook.expire_token(token)
     monkeypatch.setattr(new_token, "USABLE_SECONDS", 2.0)
     began = time.monotonic()
     with pytest.raises(
         DelegationTokenNotUsableError, match=r"must be usable within 2 s; at .* still refused"
     ) as caught:
-        alice.wait_until_usable(token)
+        token_hook.wait_until_usable(token)
     assert 2 <= time.monotonic() - began < 15
     assert caught.value.retriable
     assert token.hmac not in str(caught.value)

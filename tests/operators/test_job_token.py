@@ -6,10 +6,9 @@ kill ends both it and its tokens.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -67,24 +66,14 @@ def connections(broker: KafkaBroker, connection: Callable[..., None]) -> None:
 LivingTokens = Callable[[], list[TokenInfo]]
 
 
-@pytest.fixture(scope="module")
-def admin(broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
-    """The tests' own, which has a JVM, and sees the tokens of all users."""
-    with pytest.MonkeyPatch.context() as patch:
-        alice = {"conn_type": "kafka", "extra": broker.sasl_client_config("alice")}
-        patch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(alice))
-        with DelegationTokenHook() as hook:
-            yield hook
-
-
 @pytest.fixture
-def living_tokens(admin: DelegationTokenHook) -> LivingTokens:
+def living_tokens(token_hook: DelegationTokenHook) -> LivingTokens:
     """Those that this test has made."""
-    others = {token.token_id for token in admin.describe()}
+    others = {token.token_id for token in token_hook.describe()}
 
     def look() -> list[TokenInfo]:
-        now_ms = admin.now_ms()
-        return [t for t in admin.describe() if t.remaining_ms(now_ms) > 0 and t.token_id not in others]
+        now_ms = token_hook.now_ms()
+        return [t for t in token_hook.describe() if t.remaining_ms(now_ms) > 0 and t.token_id not in others]
 
     return look
 
@@ -171,7 +160,7 @@ def test_the_token_of_a_worker_that_was_killed_is_expired_by_the_next_try(
 
 
 def test_a_token_that_somebody_ends_is_named(
-    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, living_tokens: LivingTokens, admin: DelegationTokenHook
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, living_tokens: LivingTokens, token_hook: DelegationTokenHook
 ) -> None:
     """Whatever the job's failure is called: Spark may have been logging in, or looking for the topic."""
     monkeypatch.setattr(job_tokens, "RENEW_PERIOD_MS", 60_000)
@@ -179,7 +168,7 @@ def test_a_token_that_somebody_ends_is_named(
     monkeypatch.setattr(job_tokens, "RENEW_AT", 0.01)
     config = DelegationTokenHook().config
     with job_tokens.JobTokens([config], state_store=TaskStateStore()) as tokens:
-        _expire(admin, living_tokens())
+        _expire(token_hook, living_tokens())
         with pytest.raises(JobTokenEndedError, match="was ended before the job failed: it was expired by others"):
             _explain_for(tokens, seconds=60)
     assert living_tokens() == []
@@ -243,7 +232,7 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     living_tokens: LivingTokens,
-    admin: DelegationTokenHook,
+    token_hook: DelegationTokenHook,
 ) -> None:
     """Its records are delivered."""
 
@@ -254,7 +243,7 @@ def test_what_hinders_the_end_of_a_token_does_not_fail_the_job(
     with monkeypatch.context() as patch, tokens:
         patch.setattr(DelegationTokenHook, "expire_token", fails)
     assert "could not be expired; it ends at" in caplog.text
-    _expire(admin, living_tokens())
+    _expire(token_hook, living_tokens())
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -22,24 +22,9 @@ from tests.airflow_fakes import task_context
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture(scope="module")
-def broker(secured_broker: KafkaBroker) -> KafkaBroker:
-    return secured_broker
-
-
-@pytest.fixture(scope="module")
-def hook(broker: KafkaBroker) -> Iterator[DelegationTokenHook]:
-    """The tests' own, which has a JVM."""
-    with pytest.MonkeyPatch.context() as patch:
-        alice = {"conn_type": "kafka", "extra": broker.sasl_client_config("alice")}
-        patch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(alice))
-        with DelegationTokenHook() as hook:
-            yield hook
-
-
 @pytest.fixture(autouse=True)
-def connection(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    extra = broker.sasl_client_config("alice")
+def connection(secured_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = secured_broker.sasl_client_config("alice")
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
 
 
@@ -75,11 +60,11 @@ def by_sleeping(token: TokenInfo | None, **parameters: Any) -> Any:
 
 @pytest.mark.parametrize("wait", [by_poking, by_sleeping])
 def test_it_wakes_when_a_token_comes_to_its_end(
-    hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
+    token_hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
 ) -> None:
     """And not before, with two looks however often it is poked; it returns the broker's values, and no secret."""
     looks, look = [], DelegationTokenHook.describe
-    token = hook.create(lease_ms=34_000)
+    token = token_hook.create(lease_ms=34_000)
     info = token.info
     monkeypatch.setattr(DelegationTokenHook, "describe", lambda *a: looks.append(time.monotonic()) or look(*a))
     found = wait(info, min_remaining=timedelta(seconds=30), poke_interval=0.1)
@@ -87,7 +72,7 @@ def test_it_wakes_when_a_token_comes_to_its_end(
     assert 0 < info.expiry_ms - found["now_ms"] <= 30_000
     assert token.hmac not in json.dumps(found)
     assert len(looks) <= 3
-    hook.expire_token(token)
+    token_hook.expire_token(token)
 
 
 def test_airflows_own_mode_in_default_args() -> None:
@@ -101,22 +86,22 @@ def test_airflows_own_mode_in_default_args() -> None:
 
 
 @pytest.mark.parametrize("wait", [by_poking, pytest.param(by_sleeping, marks=pytest.mark.long)])
-def test_a_gate_opens_when_somebody_has_renewed(hook: DelegationTokenHook, wait: Callable[..., Any]) -> None:
-    info = hook.create(lease_ms=60_000).info
+def test_a_gate_opens_when_somebody_has_renewed(token_hook: DelegationTokenHook, wait: Callable[..., Any]) -> None:
+    info = token_hook.create(lease_ms=60_000).info
     assert sensor(info, min_remaining=3600, mode="valid").poke(task_context()) is False  # type: ignore[arg-type]
-    hook.renew(TokenSelection(token_ids=(info.token_id,)))
+    token_hook.renew(TokenSelection(token_ids=(info.token_id,)))
     (found,) = wait(info, min_remaining=3600, mode="valid")["tokens"]
     assert found["token_id"] == info.token_id
-    hook.expire(TokenSelection(token_ids=(info.token_id,)))
+    token_hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
 @pytest.mark.parametrize(("shift", "is_near"), [(3600, False), pytest.param(-3600, True, marks=pytest.mark.long)])
 def test_times_are_the_broker_s(
-    hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool
+    token_hook: DelegationTokenHook, monkeypatch: pytest.MonkeyPatch, shift: int, is_near: bool
 ) -> None:
     """By a clock an hour ahead the token has ended, and by one that is an hour slow it is far from its end."""
     clock = time.time
-    info = hook.create(lease_ms=50_000 if is_near else 600_000).info
+    info = token_hook.create(lease_ms=50_000 if is_near else 600_000).info
     monkeypatch.setattr(time, "time", lambda: clock() + shift)
     found: Any = sensor(info, min_remaining=60).poke(task_context())  # type: ignore[arg-type]
     gate: Any = sensor(info, min_remaining=60, wait_for="valid").poke(task_context())  # type: ignore[arg-type]
@@ -124,12 +109,12 @@ def test_times_are_the_broker_s(
     assert bool(gate) is not is_near
     seen = (found or gate).xcom_value
     assert abs(seen["now_ms"] - clock() * 1000) < 15_000
-    hook.expire(TokenSelection(token_ids=(info.token_id,)))
+    token_hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
-def test_deferred_it_gives_up_in_time(hook: DelegationTokenHook) -> None:
+def test_deferred_it_gives_up_in_time(token_hook: DelegationTokenHook) -> None:
     """What is left of its time is given to each sleep."""
-    info = hook.create(lease_ms=600_000).info
+    info = token_hook.create(lease_ms=600_000).info
     with pytest.raises(TaskDeferred) as caught:
         sensor(info, min_remaining=60, deferrable=True, timeout=30).execute(task_context())  # type: ignore[arg-type]
     assert caught.value.timeout == timedelta(seconds=30)
@@ -139,13 +124,13 @@ def test_deferred_it_gives_up_in_time(hook: DelegationTokenHook) -> None:
         sensor(info, min_remaining=60, deferrable=True, timeout=30).execute_complete(task_context(), **again)  # type: ignore[arg-type]
     assert caught.value.timeout is not None
     assert timedelta(seconds=0) < caught.value.timeout < timedelta(seconds=30)
-    hook.expire(TokenSelection(token_ids=(info.token_id,)))
+    token_hook.expire(TokenSelection(token_ids=(info.token_id,)))
 
 
 @pytest.mark.long
-def test_bad_input_fails_permanently(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_fails_permanently(secured_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or skips."""
-    extra = {**broker.sasl_client_config("alice"), "sasl.password": "something-else"}
+    extra = {**secured_broker.sasl_client_config("alice"), "sasl.password": "something-else"}
     monkeypatch.setenv("AIRFLOW_CONN_WRONG", json.dumps({"conn_type": "kafka", "extra": extra}))
     refused: list[tuple[dict[str, Any], str]] = [
         ({"min_remaining": 0, "deferrable": True}, "min_remaining must be a number of seconds"),
@@ -165,8 +150,10 @@ def test_bad_input_fails_permanently(broker: KafkaBroker, monkeypatch: pytest.Mo
                 sensor(**given, soft_fail=True).execute(task_context())  # type: ignore[arg-type]
 
 
-def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch, broker: KafkaBroker, closed_port: int) -> None:
-    down = {**broker.sasl_client_config("alice"), "bootstrap.servers": f"127.0.0.1:{closed_port}"}
+def test_an_outage_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, secured_broker: KafkaBroker, closed_port: int
+) -> None:
+    down = {**secured_broker.sasl_client_config("alice"), "bootstrap.servers": f"127.0.0.1:{closed_port}"}
     monkeypatch.setenv("AIRFLOW_CONN_DOWN", json.dumps({"conn_type": "kafka", "extra": down}))
     one = sensor(conn_id="down", min_remaining=60, kafka_timeout=2)
     assert one.poke(task_context()) is False  # type: ignore[arg-type]
