@@ -18,7 +18,6 @@ from airflow_provider_kafka_spark.core.errors import (
     KafkaSparkError,
     OptionError,
     ReportLocationError,
-    SparkSubmitNotFoundError,
 )
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import report_storage, spark_cluster
@@ -52,10 +51,6 @@ _REFUSED: dict[str, Refusal] = {
     # The report would be looked for while the job still runs.
     "spark-submit-leaves-early": ({}, {_WAITS: False}, OptionError,
         [f"must not set {_WAITS}=false", "yarn_track_via_rm_api=True"]),
-    "no-spark-submit": ({"extra": {"spark-binary": "spark3-submit"}}, {}, SparkSubmitNotFoundError,
-        ["'spark3-submit'", "SPARK_HOME", "kafka-spark[spark4]"]),
-    "no-report-location": ({"host": "yarn", **_CLUSTER}, {}, ReportLocationError,
-        ["report_location", "got none", "'spark_default'", "s3a://"]),
     "cluster-mode-on-standalone": ({"host": "master", "port": 7077, **_CLUSTER}, {}, OptionError,
         ["not for a standalone cluster", "'spark://master:7077'", "use 'client'"]),
     "extra-is-no-object": ({"extra": "[1, 2]"}, {}, ConnectionConfigError, ["'spark_default'", "a JSON object"]),

@@ -132,10 +132,7 @@ def _announced_by_a_watcher(world: World) -> Any:
 #: Of each field of a result that ``offset_ranges`` takes: how a task makes it.
 RANGES: dict[str, Callable[[World], Any]] = {
     "result": World.copied,
-    "result-with-segments": lambda world: world.copied("segments"),
-    "ranges": lambda world: world.copied()["ranges"],
     "plan": lambda world: world.replay([f"{world.source}:0:0:10"]),
-    "ranges-of-a-plan": lambda world: world.replay([f"{world.source}:0:0:10"])["ranges"],
     "missing-ranges-of-an-audit": _missing_of_an_audit,
     "sensor": _found_by_a_sensor,
     "event-of-a-watcher": _announced_by_a_watcher,
@@ -145,8 +142,6 @@ RANGES: dict[str, Callable[[World], Any]] = {
         window=[f"{world.source}:0:0:10"],
     ),
 }
-#: Another one has the same way.
-LONG = ("result-with-segments", "ranges", "ranges-of-a-plan")
 #: Likewise, of the target.
 TARGET_RANGES: dict[str, Callable[[World], Any]] = {
     "target-ranges": lambda world: world.copied()["target_ranges"],
@@ -154,10 +149,7 @@ TARGET_RANGES: dict[str, Callable[[World], Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "field",
-    [pytest.param(field, marks=[pytest.mark.long] if field in LONG else []) for field in (*RANGES, *TARGET_RANGES)],
-)
+@pytest.mark.parametrize("field", [*RANGES, *TARGET_RANGES])
 def test_ranges_are_of_the_topic_that_had_them(world: World, field: str) -> None:
     """Of one that was recreated since, none of them is left, and nothing is read that is at their offsets now."""
     given, read = {**RANGES, **TARGET_RANGES}[field](world), world.source if field in RANGES else world.target

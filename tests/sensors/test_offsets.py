@@ -166,10 +166,7 @@ def test_a_mapped_sensor_goes_on_where_its_topics_ended(
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
-def test_the_first_run_may_begin_now(
-    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]
-) -> None:
+def test_the_first_run_may_begin_now(kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes while it waits is found, and what comes before the next run. A topic that is created after the first
     look is all new, however often the sensor has looked before.
     """
@@ -179,7 +176,9 @@ def test_the_first_run_may_begin_now(
     since = {"last_run": "latest"}
 
     def found(run_id: str) -> list[tuple[int, int]]:
-        ranges = wait(KafkaNewRecordsSensor, TaskInstance(run_id=run_id), topics=[name], since=since, timeout=20)
+        ranges = wait_in_triggerer(
+            KafkaNewRecordsSensor, TaskInstance(run_id=run_id), topics=[name], since=since, timeout=20
+        )
         return [(r["from_offset"], r["until_offset"]) for r in ranges]
 
     context: Any = task_context()
@@ -324,9 +323,8 @@ def test_fewer_records_are_enough_after_the_longest_wait(kafka: KafkaBroker, top
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
 def test_a_window_is_complete_when_every_partition_is_behind_it(
-    kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    kafka: KafkaBroker, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, now = topic(3), int(time.time() * 1000)
     at = now - 60_000
@@ -335,7 +333,9 @@ def test_a_window_is_complete_when_every_partition_is_behind_it(
 
     assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=at) is False
     assert poke_once(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=3600) is False
-    found = wait(KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=timedelta(seconds=30))
+    found = wait_in_triggerer(
+        KafkaTimestampReachedSensor, topics=[name], timestamp=at, idle_after=timedelta(seconds=30)
+    )
 
     # As ending_offsets of a copy takes it.
     assert found[name].pop("topic_id")
@@ -367,8 +367,7 @@ def test_only_a_record_of_a_credible_time_reaches_a_moment(kafka: KafkaBroker, t
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
-def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]) -> None:
+def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory) -> None:
     """Looking commits nothing."""
     name, group = topic(2), f"group-{uuid4().hex[:8]}"
     kafka.produce(name, [Record(value=b"v", partition=i % 2) for i in range(40)])
@@ -382,21 +381,18 @@ def test_a_group_has_caught_up(kafka: KafkaBroker, topic: TopicFactory, wait: Ca
     assert poke_once(ConsumerGroupLagSensor, **common, max_lag=24) is False
     assert poke_once(ConsumerGroupLagSensor, **common, max_lag=19, per_partition=True) is False
     for parameters in ({"max_lag": 25}, {"max_lag": 20, "per_partition": True}, {"max_lag": "25"}):
-        assert wait(ConsumerGroupLagSensor, **common, **parameters) == {name: {"0": 5, "1": 20}}
+        assert wait_in_triggerer(ConsumerGroupLagSensor, **common, **parameters) == {name: {"0": 5, "1": 20}}
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("wait", [wait_by_poking, wait_in_triggerer])
-def test_records_that_have_aged_out_fail_permanently(
-    kafka: KafkaBroker, topic: TopicFactory, wait: Callable[..., Any]
-) -> None:
+def test_records_that_have_aged_out_fail_permanently(kafka: KafkaBroker, topic: TopicFactory) -> None:
     name = topic()
     kafka.produce(name, [Record(value=b"v") for _ in range(20)])
     kafka.delete_records(name, {0: 10})
 
     with pytest.raises(AirflowFailException, match=r"DataLossError.*4 to 10"):
-        wait(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}})
-    permitted = wait(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}}, fail_on_data_loss=False)
+        wait_in_triggerer(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}})
+    permitted = wait_in_triggerer(KafkaNewRecordsSensor, topics=[name], since={name: {"0": 4}}, fail_on_data_loss=False)
     assert bare(permitted) == [{"topic": name, "partition": 0, "from_offset": 10, "until_offset": 20}]
 
 
