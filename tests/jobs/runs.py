@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from airflow_provider_kafka_spark.core.spark.tuning import sink_defaults, source
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, History, How, Submission, Transform
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient, Record
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+from tests.operators.copy_task import large as large
 from tests.waiting import until
 
 _SECONDS = 120.0
@@ -69,11 +69,6 @@ def copy_request(
 
 def numbered(count: int, start: int = 0, partition: int | None = None) -> list[Record]:
     return [Record(b"k%d" % i, b"%d" % i, partition=partition) for i in range(start, start + count)]
-
-
-def large(partition: int | None = None) -> Record:
-    """A record that does not compress."""
-    return Record(b"large", os.urandom(50_000), partition=partition)
 
 
 def values(broker: KafkaBroker, topic: str) -> list[bytes | None]:

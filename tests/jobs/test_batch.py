@@ -360,24 +360,6 @@ def test_drops_records_outside_of_an_exact_window(pair: Pair) -> None:
     assert pair.values() == [b"5", b"1", b"2"]
 
 
-def test_a_record_that_the_target_refuses_is_not_lost_in_silence(
-    kafka_broker: KafkaBroker, topic: TopicFactory, run_copy: Copy
-) -> None:
-    """The failure names the source record, its size and what the target takes, although the client splits batches."""
-    source, target = topic(2, suffix="source"), topic(suffix="target", config={"max.message.bytes": "20000"})
-    # It does not compress.
-    large = Record(b"k", os.urandom(50_000), partition=1)
-    kafka_broker.produce(source, [*(Record(b"k%d" % i, b"v", partition=i % 2) for i in range(1000)), large])
-
-    with pytest.raises(TargetError) as raised:
-        run_copy([f"{source}:0:0:500", f"{source}:1:0:501"], topic=target)
-
-    assert (
-        f"Record {source}[1]@500 (50,001 bytes and its headers) is larger than max.message.bytes of {target} (20,000 "
-        "bytes)" in str(raised.value)
-    )
-
-
 def test_a_record_that_only_another_codec_makes_small_enough(pair: Pair) -> None:
     """Its producer used zstd, which finds what repeats farther apart than lz4 looks. The failure names the codec."""
     for name in (pair.source, pair.target):

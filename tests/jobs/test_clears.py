@@ -159,23 +159,6 @@ def _proof(report: JobReport, submission: int, delivered: str) -> dict[str, Any]
 
 
 @pytest.mark.usefixtures("small_commits")
-def test_segments_go_on_after_a_clear_that_follows_a_delivery(pair: Pair) -> None:
-    """The worker has stored what was delivered, and where; the slots are removed then."""
-    pair.fill(numbered(100))
-    number = int(time.time() * 1000)
-    first = pair.copy(100, submission=number, **_SEGMENTS)
-    assert first.segments is not None
-    proved = _proof(first, number, f"{pair.source}:0:0:100")
-
-    for tries in (1, 2):
-        pair.fill(numbered(50, 50 + 50 * tries))
-        report = pair.copy(100 + 50 * tries, submission=number + tries, **_SEGMENTS, **proved)
-
-        _assert_mapped(pair, report)
-        assert report.delivered_before == 50 + 50 * tries
-
-
-@pytest.mark.usefixtures("small_commits")
 def test_a_proof_of_a_target_that_was_recreated_counts_for_nothing(pair: Pair) -> None:
     """Also not beside the progress in the new one, under which a further clear goes on."""
     pair.fill([*numbered(60), large(), *numbered(239, 60)], in_batch=_BATCHES_OF_TEN)

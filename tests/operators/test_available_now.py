@@ -123,7 +123,7 @@ def test_three_runs_with_production_in_between(wide: Scene, monkeypatch: pytest.
 
 def test_a_run_after_one_on_a_worker_whose_clock_was_ahead(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run of the DAG has another task's state: the number of the last submission is beside the checkpoint, for a
-    new generation too.
+    new generation too. The old generation is kept, and a retry of the run does not reset again.
     """
     runs: list[dict[str, Any]] = [{}, {}, {"reset_checkpoint_to": {scene.source: {"0": 2}}}]
     for i, changed in enumerate(runs):
@@ -133,7 +133,9 @@ def test_a_run_after_one_on_a_worker_whose_clock_was_ahead(scene: Scene, monkeyp
                 patch.setattr(available_now, "time", SimpleNamespace(time=lambda: time.time() + 3_000))
             assert scene.stream(f"run {i}", **changed)["records_written"] == 1
 
+    assert scene.stream("run 2", **runs[2])["records_written"] == 0
     scene.assert_copied(range(3))
+    assert {path.name for path in scene.checkpoint.iterdir()} == {"generation-0", "generation-1", "submission.json"}
     requests = scene.spark.requests
     assert [r.submission.number - requests[0].submission.number for r in requests] == [0, 1, 2]
     assert all(abs(r.submission.at_ms / 1000 - time.time()) < 600 for r in requests[1:])
@@ -213,18 +215,6 @@ def large_at_the_end(scene: Scene) -> Scene:
     return scene
 
 
-def test_a_batch_that_was_written_in_part_is_finished(large_at_the_end: Scene) -> None:
-    """The batch fails at a record that the target refuses; when that is corrected, the retry writes just the rest."""
-    scene = large_at_the_end
-    before = scene.fail_at_large(scene.stream).total()
-
-    result = scene.stream()
-
-    assert before > 0
-    assert result["delivered_before"] == before
-    assert sorted(scene.values().values()) == [1] * 26
-
-
 def test_partitions_that_are_added_after_a_crash_are_read_from_their_beginning(scene: Scene) -> None:
     """An unfinished batch and a change in the number of partitions: Spark up to 4.0.1 would fail at every restart."""
     scene.produce(0, 10)
@@ -291,39 +281,6 @@ def test_transactions(scene: Scene) -> None:
     assert first["gaps"] == 1
     assert "open transaction" in " ".join(first["warnings"])
     scene.assert_copied(range(15))
-
-
-def test_a_checkpoint_of_another_job_is_refused(scene: Scene, topic: TopicFactory) -> None:
-    """Spark would copy nothing, or something else, and succeed. The message says how to go on."""
-    scene.produce(0, 10)
-    scene.stream()
-    scene.produce(10, 15)
-    other: dict[str, Any] = {"target_topic": topic(suffix="other")}
-    for changed, named in (
-        ({"where": "partition = 0"}, "where is 'partition = 0' and was None"),
-        ({"columns": {"value": "key"}}, "columns is"),
-        ({"preserve_partition": True}, "preserve_partition is True and was False"),
-        (other, "target_topic is"),
-    ):
-        with pytest.raises(AirflowFailException, match="belongs to another job") as error:
-            scene.stream(**changed)
-        assert named in str(error.value)
-        assert f"reset_checkpoint_to={{'{scene.source}': {{'0': 10}}}}" in str(error.value)
-    assert len(scene.spark.requests) == 1
-
-
-def test_a_reset_starts_again_once(scene: Scene) -> None:
-    """The old generation is kept, a retry of the run does not reset again, and a reset that stays in the DAG is an
-    error.
-    """
-    scene.produce(0, 10)
-    again = {"reset_checkpoint_to": {scene.source: {"0": 4}}}
-    scene.stream("monday")
-    assert [scene.stream("tuesday", **again)["records_written"] for _ in range(2)] == [6, 0]
-    with pytest.raises(AirflowFailException, match="was done already, by the DAG run 'tuesday'"):
-        scene.stream("wednesday", **again)
-    assert scene.stream("wednesday")["records_written"] == 0
-    assert {path.name for path in scene.checkpoint.iterdir()} == {"generation-0", "generation-1", "submission.json"}
 
 
 def test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over(

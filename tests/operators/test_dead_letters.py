@@ -259,14 +259,6 @@ def test_only_wanted_records_are_copied(
     assert (result["records_read"], result["records_written"]) == (COUNT, len(expected))
 
 
-def test_a_stream_belongs_to_its_filters(scene: Scene) -> None:
-    scene.rejecting(Stream)
-    for other, says in (({"keys": ["k1"]}, "keys is"), ({"reject_when": "false"}, "reject_when is")):
-        scene.store = TaskStateStore()
-        with pytest.raises(AirflowFailException, match=rf"^CheckpointError: .*{says}"):
-            scene.rejecting(Stream, **other)
-
-
 ROUTED = {"target_topic": None, "target_topic_expr": "'{target}'"}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"dead_letter_topic": None}, "OptionError: .*belong together"),

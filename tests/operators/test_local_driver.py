@@ -10,7 +10,6 @@ import signal
 import socket
 import struct
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,10 +25,10 @@ from airflow_provider_kafka_spark.core.errors import JobReportMissingError, Kafk
 from airflow_provider_kafka_spark.state import checkpoint
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
-from tests.airflow_fakes import TaskStateStore
 from tests.child_processes import children_with
-from tests.operators.conftest import RecordingSpark, Traces
+from tests.operators.conftest import Traces
 from tests.operators.copy_task import Batch, Stream, execute
+from tests.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 #: The types of a request, and of an answer that it failed, in Spark's own protocol.
@@ -85,9 +84,7 @@ def test_keeps_to_the_loopback_interface_and_to_the_jobs_folder(
         return sum(end for _, end in kafka.offsets(target).values())
 
     def wait_for_more_than(count: int) -> None:
-        deadline = time.monotonic() + 90
-        while written() <= count and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: written() > count, "records are written", 90)
 
     def look_and_crash() -> None:
         wait_for_more_than(100)
@@ -193,14 +190,10 @@ def _stream(tmp_path: Path, **parameters: Any) -> dict[str, Any]:
 
 
 def _kill_driver_when_it_has_written(kafka: KafkaBroker, target: str, killed: threading.Event) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if kafka.consume(target):
-            for process in children_with("available_now.py"):
-                process.kill()
-                killed.set()
-            return
-        time.sleep(0.01)
+    until(lambda: kafka.consume(target), "records are there", 120)
+    for process in children_with("available_now.py"):
+        process.kill()
+        killed.set()
 
 
 def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
@@ -230,39 +223,3 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
     assert (finished["batch"], finished["records_read"]) == (0, total)
     assert 0 < result["delivered_before"] < total
     assert not (tmp_path / "checkpoint" / "lock.json").exists()
-
-
-def test_a_retry_carries_out_what_its_first_try_was_asked_for(
-    kafka: KafkaBroker,
-    topic: TopicFactory,
-    tmp_path: Path,
-    recording_spark: RecordingSpark,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Another checkpoint or start would copy everything again; a clear takes the parameters as they are by now."""
-    source, other, target = topic(suffix="source"), topic(suffix="other"), topic(suffix="target")
-    kafka.produce(source, [Record(b"k", b"v")] * 10)
-    kafka.produce(other, [Record(b"k", b"v")] * 10)
-    store = TaskStateStore()
-
-    def fail_once(parameters: tuple[Any, ...], **context: Any) -> str:
-        given = dict(zip(names, parameters, strict=True))
-        with pytest.raises(JobReportMissingError):
-            execute(Stream(task_id="task", target_topic=target, **given), store, **context)
-        return capsys.readouterr().out
-
-    names = ("topics", "checkpoint_location", "starting_offsets", "where")
-    fail_once(([source, other], str(tmp_path / "1"), {source: {"0": 4}, other: {"0": -2}}, "offset > 0"))
-    later = ([source], str(tmp_path / "2"), "earliest", "offset > 1")
-    log = fail_once(later)
-    fail_once(later, clear_number=1)
-
-    asked, retried, cleared = (
-        (r.transform.where, r.stream.checkpoint, r.stream.planned.format())
-        for r in recording_spark.requests
-        if r.stream
-    )
-    assert asked == retried
-    for name in names:
-        assert f"{name} was " in log
-    assert cleared == ("offset > 1", f"file://{tmp_path}/2/generation-0", [f"{source}:0:0:10"])

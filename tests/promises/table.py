@@ -98,7 +98,7 @@ a Spark task fails, or an executor is lost
   tests/faults/test_killed.py::test_a_process_is_killed
   tests/jobs/writer/test_writer.py::test_a_second_attempt_writes_nothing_twice
 a record that the target refuses
-  tests/jobs/test_batch.py::test_a_record_that_the_target_refuses_is_not_lost_in_silence
+  tests/jobs/test_exactly_once.py::test_a_retry_goes_on_from_the_committed_progress
   tests/jobs/writer/test_writer.py::test_spark_does_not_repeat_what_is_refused_permanently
 a JVM of the job has too little memory for a record
   tests/operators/test_bounded_copy.py::test_a_record_for_which_memory_is_too_small_is_named_and_not_tried_a_third_time
@@ -184,7 +184,7 @@ A compacted target is never read back
   tests/jobs/test_exactly_once.py::test_at_least_once_writes_whole_ranges_again_into_a_compacted_target
 Batches of a stream that were committed before its target was recreated are not written again
   tests/jobs/test_clears.py::test_the_target_of_an_uncommitted_batch_is_recreated
-  tests/operators/test_available_now.py::test_a_reset_starts_again_once
+  tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead
 
 # At least once
 uses the same writer without transactions
@@ -293,7 +293,6 @@ A clear makes a new plan, with what has arrived since
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
 are those of the first try, whatever they render to now
   tests/operators/test_bounded_copy.py::test_a_retry_carries_out_what_its_first_try_was_asked_for
-  tests/operators/test_local_driver.py::test_a_retry_carries_out_what_its_first_try_was_asked_for
 Another order of topics or another spelling of the same moment is no difference
   tests/operators/test_bounded_copy.py::test_another_spelling_of_the_same_is_no_difference
 Each try takes these as they are now
@@ -355,7 +354,7 @@ Where it cannot look, it fails with `AlreadyDeliveredError`
 What was deleted from the target, or aged out of it, is written again
   tests/operators/test_on_rerun.py::test_a_clear_writes_again_what_the_target_has_lost
 What earlier runs have proved and committed is left out, also if the plan has changed
-  tests/jobs/test_clears.py::test_segments_go_on_after_a_clear_that_follows_a_delivery
+  tests/operators/test_passed_batches.py::test_two_plans_in_turn
 If that is not known, all of it is written again, with a warning
   tests/jobs/test_clears.py::test_what_segments_do_not_tell_is_written_again
 A plan that has failed in the middle goes on later, also if the plan before it has succeeded again meanwhile
@@ -454,9 +453,9 @@ with the same counts, the same header and the same proof
   tests/operators/test_available_now.py::test_three_runs_with_production_in_between
   tests/operators/test_available_now.py::test_transforms_are_those_of_a_batch
 Spark commits the batch to the checkpoint when every record of it was acknowledged
-  tests/operators/test_available_now.py::test_a_batch_that_was_written_in_part_is_finished
+  tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
 A reset begins `generation-1/`
-  tests/operators/test_available_now.py::test_a_reset_starts_again_once
+  tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead
 which does not read again what an earlier try has finished, has from there
   tests/operators/test_available_now.py::test_segments_of_what_a_try_finished_before_it_died
 What another DAG run has finished is announced by that run only
@@ -469,7 +468,7 @@ a driver that cannot renew its lock for 20 s
   tests/jobs/test_checkpoint_lock.py::test_a_run_that_cannot_renew_its_lock_ends
   tests/operators/test_available_now.py::test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over
 another definition with this checkpoint
-  tests/operators/test_available_now.py::test_a_checkpoint_of_another_job_is_refused
+  tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
 a crash in a batch, and then another `provenance`
   tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
 a worker whose clock is wrong
@@ -480,7 +479,7 @@ a checkpoint with a damaged or missing file
   tests/operators/test_bad_input.py::test_bad_input
   tests/state/test_checkpoint.py::test_half_a_file_is_an_error
 a record that was not acknowledged
-  tests/operators/test_available_now.py::test_a_batch_that_was_written_in_part_is_finished
+  tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
 a report that was rejected, or could not be checked since a broker did not answer
   tests/operators/test_available_now.py::test_what_was_not_proved_is_looked_at_again
 an open transaction
@@ -628,7 +627,7 @@ The driver removes secrets from its report before it writes it
   tests/jobs/test_driver.py::test_a_report_has_no_secret
 The secrets of a connection are masked in Airflow's logs, except those shorter than 5 characters
   tests/clients/connection/test_airflow_connection.py::test_short_values_are_not_taken_for_secrets
-  tests/hooks/test_kafka.py::test_a_wrong_password_fails_quickly_and_is_not_shown
+  tests/operators/test_bad_input.py::test_bad_input
 
 # What a record cannot do
 A line without it is no event, and only the first start counts
@@ -842,7 +841,7 @@ BrokerAuthorizationError
 BrokerError
   tests/clients/test_transaction_check.py::test_brokers_without_transactions
 CheckpointError
-  tests/operators/test_dead_letters.py::test_a_stream_belongs_to_its_filters
+  tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
 CheckpointInUseError
   tests/operators/test_available_now.py::test_two_runs_at_once_are_refused_and_the_lock_of_a_dead_one_is_taken_over
 CheckpointMissingError
