@@ -54,6 +54,8 @@ _GOOD_LAG = {"topics": ["orders"], "group_id": "copy", "max_lag": 0}
     ("kind", "parameters", "error", "fragment"),
     [
         pytest.param(NewRecords, {**_GOOD_NEW, "topic_pattern": "a"}, InvalidInputError, "exactly one", id="both"),
+        pytest.param(NewRecords, {"since": "earliest"}, InvalidInputError, "got none", id="neither"),
+        pytest.param(NewRecords, {**_GOOD_NEW, "topics": "orders"}, InvalidInputError, "list of names", id="text"),
         pytest.param(NewRecords, {**_GOOD_NEW, "since": None}, BoundError, "since must be", id="no-since"),
         pytest.param(NewRecords, {**_GOOD_NEW, "min_records": 0}, OptionError, "at least 1; got 0", id="min-0"),
         pytest.param(NewRecords, {**_GOOD_NEW, "max_wait_for_min": 0}, OptionError, "max_wait_for_min", id="wait-0"),
