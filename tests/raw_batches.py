@@ -54,18 +54,21 @@ def raw_batches(broker: KafkaBroker, topic: str) -> list[RawBatch]:
     return list(_parsed(log_of(broker, topic).read_bytes()))
 
 
-def cut_after(broker: KafkaBroker, batches: Mapping[str, int]) -> None:
-    """Leave so many batches of each topic's first partition, as an unclean election does: the next leader has another
-    epoch.
+def cut_at(broker: KafkaBroker, offsets: Mapping[str, int]) -> None:
+    """Leave what is before an offset of each topic's first partition, as an unclean election does: the next leader has
+    another epoch.
 
     :param broker: it is killed and started again.
+    :param offsets: at each of which a batch begins. How many are before it, is the matter of the client that wrote.
     """
-    logs = {topic: log_of(broker, topic) for topic in batches}
+    logs = {topic: log_of(broker, topic) for topic in offsets}
     broker.kill()
     for topic, log in logs.items():
-        sizes = [len(batch) for batch in _batches(log.read_bytes())]
+        data = log.read_bytes()
+        sizes = {struct.unpack_from(">q", batch)[0]: len(batch) for batch in _batches(data)}
+        assert offsets[topic] in sizes, f"{topic} has batches at {sorted(sizes)}"
         with log.open("r+b") as file:
-            file.truncate(sum(sizes[: batches[topic]]))
+            file.truncate(sum(size for offset, size in sizes.items() if offset < offsets[topic]))
         # The broker makes them anew. By those below it knows how far it has written, and how far that was replicated.
         for other in (*log.parent.glob("*.*index"), *log.parent.glob("*.snapshot")):
             other.unlink()

@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds, Reached
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Record
-from tests.raw_batches import cut_after
+from tests.raw_batches import cut_at
 
 pytestmark = pytest.mark.broker
 
@@ -26,15 +26,14 @@ def test_where_a_log_was_cut(other_broker: KafkaBroker, connection: Callable[...
     for name in NAMES:
         broker.create_topic(name)
         for i in range(10):
-            # A batch is sent when it is full, however slow the machine is.
-            broker.produce(name, [Record(b"k", b"%d" % i)] * 10, {"batch.num.messages": 10, "linger.ms": 10_000})
+            broker.produce(name, [Record(b"k", b"%d" % i)] * 10)
     connection("kafka_default", extra={"bootstrap.servers": broker.bootstrap_servers})
     with KafkaHook() as hook:
         before = hook.state(NAMES)
         ends = LogEnds.of([OffsetRange(name, 0, 0, 100) for name in NAMES], before)
         short_of_it = LogEnds.of([OffsetRange("cut", 0, 0, 60)], before)
         assert ends.changed(before) == LogEnds()
-    cut_after(broker, {"cut": 6})
+    cut_at(broker, {"cut": 60})
     # What the log had reached is there again, and more; no record is at the first offset.
     broker.produce_transaction("cut", [Record(b"k", b"aborted")], commit=False)
     for name in NAMES:

@@ -26,14 +26,14 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore
 from tests.in_process_jobs import InProcessSpark
 from tests.operators.copy_task import KINDS, Batch, CopyTask, NewTask, Replay, Stream, audit, covering, execute, large
-from tests.raw_batches import cut_after
+from tests.raw_batches import cut_at
 from tests.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-#: Records of a batch and of a transaction, and of all; how many offsets of a source are left, and how many batches of a
-#: target, with the markers.
-SIZE, RECORDS, LEFT, LEFT_BATCHES = 10, 100, 60, 12
+#: Records of a batch and of a transaction, and of all; how many offsets of a source are left, and how many of a target,
+#: with the markers.
+SIZE, RECORDS, LEFT, LEFT_OF_TARGET = 10, 100, 60, 66
 
 NewOnOther = Callable[..., CopyTask]
 
@@ -68,11 +68,9 @@ class Case:
     then: int
 
     def fill(self, text: str, end: int, start: int = 0) -> None:
-        # A batch is sent when it is full, however slow the machine is.
-        whole = {"batch.num.messages": SIZE, "linger.ms": 10_000}
         for i in range(start, end, SIZE):
             records = [Record(b"k", f"{text}{i + j}".encode()) for j in range(SIZE)]
-            self.task.kafka.produce(self.task.source, records, whole)
+            self.task.kafka.produce(self.task.source, records)
 
     def run(self, **parameters: Any) -> dict[str, Any]:
         """A retry of a batch; the next run of a stream."""
@@ -146,7 +144,7 @@ def test_other_records_at_the_same_offsets(other_broker: KafkaBroker, new_on_oth
 
     def run_and_cut(*arguments: Any) -> JobReport:
         report = run(*arguments)
-        cut_after(other_broker, {c.task.source: LEFT // SIZE for c in cases})
+        cut_at(other_broker, {c.task.source: LEFT for c in cases})
         for c in cases:
             c.fill("new", c.then)
         return report
@@ -200,9 +198,9 @@ def test_what_a_target_has_lost_is_written_again(
             (task.checkpoint / "generation-0" / "commits" / "0").unlink()
     for task in cleared:
         task.succeed()
-    left = {task.target: LEFT_BATCHES for task in (*(task for task, _ in killed), short, *cleared)}
+    left = {task.target: LEFT_OF_TARGET for task in (*(task for task, _ in killed), short, *cleared)}
     # Without transactions there are no markers.
-    cut_after(other_broker, {**left, cleared[-1].target: LEFT_BATCHES // 2})
+    cut_at(other_broker, {**left, cleared[-1].target: LEFT})
     # Others write in the place of what is gone.
     for task in (*(task for task, _ in killed), cleared[0]):
         other_broker.produce(task.target, [Record(b"k", b"foreign")] * 2 * RECORDS)
@@ -236,7 +234,7 @@ def test_a_target_that_is_cut_while_its_job_runs(
     task, looks = new_on_other(f"running-{request.node.callspec.id}", RECORDS, **given), getattr(batch, _LAST_LOOK)
 
     def cut_first(*arguments: Any) -> None:
-        cut_after(other_broker, {task.target: LEFT_BATCHES})
+        cut_at(other_broker, {task.target: LEFT_OF_TARGET})
         other_broker.produce(task.target, [Record(b"k", b"foreign")] * 2 * RECORDS)
         looks(*arguments)
 
@@ -259,7 +257,7 @@ def test_a_target_that_is_cut_while_another_partition_is_written(
     other_broker.produce(task.source, [Record(b"k", b"more", partition=1)] * SIZE)
 
     def cut_first(*arguments: Any) -> None:
-        cut_after(other_broker, {task.target: LEFT_BATCHES})
+        cut_at(other_broker, {task.target: LEFT_OF_TARGET})
         other_broker.produce(task.target, [Record(b"k", b"foreign", partition=0)] * 2 * RECORDS)
         looks(*arguments)
 

@@ -26,7 +26,7 @@ from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker, Recor
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.operators.copy_task import Batch, NewTask, Stream, execute
-from tests.raw_batches import cut_after
+from tests.raw_batches import cut_at
 
 pytestmark = pytest.mark.broker
 
@@ -334,7 +334,7 @@ def test_a_window_begins_where_its_log_was_cut(other_broker: KafkaBroker, connec
         # Each in a batch of its own.
         other_broker.produce(source, [Record(value=b"v", timestamp=NOON)])
     assert window(NOON)[:2] == (0, 10)
-    cut_after(other_broker, {source: 6})
+    cut_at(other_broker, {source: 6})
     other_broker.produce(source, [Record(value=b"v", timestamp=NOON + HOUR)] * 16)
 
     start, end, warnings = window(NOON + HOUR)
