@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +27,7 @@ from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.operators.copy_task import Batch, NewTask, Stream, execute
 from tests.raw_batches import cut_at
+from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
@@ -86,6 +87,14 @@ def _delete_some(log: Log) -> None:
     log.kafka.delete_records(log.name, {0: log.rng.randrange(log.kafka.offsets(log.name)[0][1])})
 
 
+def _compact(log: Log) -> None:
+    """The cleaner removes records of keys that came again, in all segments but the last one."""
+    late = _in_order(log.rng, log.written)
+    begin_a_segment = [Record(key=b"at %d" % late, value=b"v", partition=p, timestamp=late) for p in (0, 1)]
+    log.kafka.produce(log.name, begin_a_segment)
+    until(lambda: max(Counter((r.key, r.partition) for r in log.records()).values()) == 1, "the log is compacted")
+
+
 def _in_order(_: random.Random, place: float) -> int:
     return NOON + int(place * 5 * HOUR)
 
@@ -97,6 +106,7 @@ class Kind:
     :param time: of a record, in ms, by its place between 0 and 1 in all that will ever be written.
     :param walked: records that a search reads one after the other, before it goes on by halves.
     :param then: what happens after each time that it has grown.
+    :param config: of the topic.
     """
 
     time: Callable[[random.Random, float], int]
@@ -104,31 +114,49 @@ class Kind:
     walked: int = 10_000
     has_any_order: bool = True
     then: Callable[[Log], None] = _nothing
+    config: Mapping[str, str] = field(default_factory=dict)
 
 
-#: A few; the rules of a search and of a cut are tested with any times.
 KINDS = {
+    "in-order": Kind(_in_order),
+    "in-order-by-halves": Kind(_in_order, in_transactions=True, walked=4),
+    "minutes-out-of-order": Kind(lambda rng, place: _in_order(rng, place) + int(rng.gauss(0, HOUR / 6)), walked=4),
     "late-ones": Kind(lambda rng, place: _in_order(rng, place * (1 if rng.random() < 0.8 else rng.random())), True),
     "in-the-future": Kind(lambda rng, at: IN_MICROSECONDS if rng.random() < 0.1 else _in_order(rng, at), walked=4),
+    "equal": Kind(lambda _, place: NOON + int(place * 5) * HOUR, True),
+    "none-in-the-windows": Kind(lambda *_: NOON + 30 * HOUR),
     "some-deleted": Kind(_in_order, True, 4, then=_delete_some),
+    "compacted": Kind(
+        _in_order,
+        walked=4,
+        then=_compact,
+        config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"},
+    ),
     "without-any-order": Kind(lambda rng, _: NOON + rng.randrange(5 * HOUR), True, 4, has_any_order=False),
 }
 
 
+def _kinds(*shorts: str) -> pytest.MarkDecorator:
+    """All kinds of logs; those that are not named in the long ring: core's own tests have the rules for any times."""
+    rows = [
+        pytest.param(kind, id=name, marks=() if name in shorts else pytest.mark.long) for name, kind in KINDS.items()
+    ]
+    return pytest.mark.parametrize("kind", rows, indirect=True)
+
+
 @pytest.fixture
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kind:
-    found = KINDS[request.param]
-    monkeypatch.setattr(record_search, "MOST_WALKED", found.walked)
-    return found
+    monkeypatch.setattr(record_search, "MOST_WALKED", request.param.walked)
+    return request.param
 
 
-@pytest.mark.parametrize("kind", ["late-ones", "some-deleted", "without-any-order"], indirect=True)
+@_kinds("late-ones", "some-deleted", "without-any-order")
 def test_every_record_is_in_exactly_one_window(
     kafka: KafkaBroker, topic: TopicFactory, request: pytest.FixtureRequest, kind: Kind
 ) -> None:
     """A window starts by either of two parameters; the third partition is empty."""
     rng = random.Random(request.node.name)
-    log = Log(kafka, topic(3, KEPT), kind, rng)
+    log = Log(kafka, topic(3, {**KEPT, **kind.config}), kind, rng)
     windows = list(zip([None, *MOMENTS], [*MOMENTS, None], strict=True))
     # What ends at the latest record is the last one.
     order = [*rng.sample(windows[:-1], len(windows) - 1), windows[-1]]
@@ -151,12 +179,12 @@ def test_every_record_is_in_exactly_one_window(
         assert {record: found[record] for record in there} == dict.fromkeys(there, 1)
 
 
-@pytest.mark.parametrize("kind", ["in-the-future", "some-deleted"], indirect=True)
+@_kinds("in-the-future", "some-deleted")
 def test_a_sensor_is_met_by_records_that_are_there(
     kafka: KafkaBroker, topic: TopicFactory, request: pytest.FixtureRequest, kind: Kind
 ) -> None:
     """Where times are in no order, it may wait for longer than it had to; it is never met too early."""
-    log = Log(kafka, topic(2, KEPT), kind, random.Random(request.node.name))
+    log = Log(kafka, topic(2, {**KEPT, **kind.config}), kind, random.Random(request.node.name))
     latest = int(time.time() * 1000) + record_search.AHEAD_MS
     answers: Counter[bool] = Counter()
     for _ in range(5):

@@ -246,6 +246,23 @@ def test_what_no_client_can_write_is_passed_on(kafka_broker: KafkaBroker, topic:
     assert_same_bytes(job, report)
 
 
+@pytest.mark.long
+def test_a_batch_of_one_record_and_one_of_many(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
+    source, target = topic(suffix="source"), topic(suffix="target")
+    kafka_broker.produce(source, [Record(b"k", b"one")])
+    many = {"batch.num.messages": 100_000, "linger.ms": 2_000, "batch.size": 10_000_000, "compression.type": "zstd"}
+    kafka_broker.produce(source, [Record(b"k", b"%d" % i) for i in range(100_000)], many)
+    job = new_job(source, target, 100_001)
+    job.change(commit_records=1_000_000)
+
+    report = report_of(job)
+
+    assert 2 <= report.batches_passed <= 20
+    assert report.segments == ((0, 100_001, 0),)
+    assert_same_bytes(job, report)
+    assert job.written()[:2] + job.written()[-1:] == [b"one", b"0", b"99999"]
+
+
 def test_aborted_and_open_transactions(kafka_broker: KafkaBroker, topic: TopicFactory, new_job: NewJob) -> None:
     """What was aborted is left out, also of a producer that commits later; markers and what is open end segments."""
     source, target = topic(suffix="source"), topic(suffix="target")
