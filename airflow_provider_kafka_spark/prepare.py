@@ -33,13 +33,11 @@ EPILOG = "Run it as the user of the tasks, with their environment. Exit code: 0 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--kafka-connector": {
         "metavar": "JARS",
-        "default": None,
         "help": "as kafka_connector of the tasks: a folder or glob of jars, a Maven coordinate, or 'provided' "
         "(default: the connector of this Spark, fetched once)",
     },
     "--driver-class-path": {
         "metavar": "PATHS",
-        "default": None,
         "help": "as driver_class_path of the tasks, if they have one: another class path needs another archive",
     },
     "--no-class-archive": {
@@ -122,12 +120,12 @@ def _prepare_archive(java: Java, home: SparkHome, class_path: str) -> bool:
     :return: whether there is one.
     """
     from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
-    from airflow_provider_kafka_spark.toolchain.settings import CLASS_ARCHIVE, class_archive_enabled
+    from airflow_provider_kafka_spark.toolchain.settings import CLASS_ARCHIVE
     from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
     archive = ClassArchive(java, home, class_path)
     if not archive.is_wanted:
-        why = f"Java {java.major} has none" if class_archive_enabled() else f"{CLASS_ARCHIVE} is False"
+        why = f"Java {java.major} has none" if CLASS_ARCHIVE.flag() else f"{CLASS_ARCHIVE} is False"
         _emit(f"Class archive: none, since {why}.")
         return False
     archive = replace(archive, class_path=_prepare_writer(java, home, class_path))

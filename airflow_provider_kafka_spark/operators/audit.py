@@ -32,7 +32,7 @@ from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.past_result import given_result
 from airflow_provider_kafka_spark.operators.spark_job import SparkJobOperator
 from airflow_provider_kafka_spark.operators.task_try import connected
-from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
+from airflow_provider_kafka_spark.toolchain.settings import ALLOW_CLIENT_CLASSES
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -125,7 +125,7 @@ class AuditReplayOperator(SparkJobOperator):
         self._check_submit_types()
         read_rendered(AUDIT, self)
         self._read_tokens()
-        if not client_classes_allowed():
+        if not ALLOW_CLIENT_CLASSES.flag():
             check_client_classes(self.source_options or {}, {})
 
     def _audit(self, context: Context, past: PastCopy) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.task_try import TaskTry, connected, how_of, worker_options_of
 from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import check_item
-from airflow_provider_kafka_spark.toolchain.settings import client_classes_allowed
+from airflow_provider_kafka_spark.toolchain.settings import ALLOW_CLIENT_CLASSES
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -274,7 +274,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
             if item != self._item and not self._is_given_again():
                 check_item(self._item, item)
         self._new_targets.check(parameters.transform.topic_expr)
-        if not client_classes_allowed():
+        if not ALLOW_CLIENT_CLASSES.flag():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
 

@@ -31,11 +31,10 @@ from airflow_provider_kafka_spark.submission.job_files import (
     write_request,
 )
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
-from airflow_provider_kafka_spark.submission.spark_properties import properties_of
 from airflow_provider_kafka_spark.submission.yarn_rest import COMMON_TAG
 from airflow_provider_kafka_spark.toolchain.class_archive import ClassArchive
 from airflow_provider_kafka_spark.toolchain.java import find_java
-from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
+from airflow_provider_kafka_spark.toolchain.settings import CLASS_ARCHIVE
 from airflow_provider_kafka_spark.toolchain.writer_jar import WriterJar
 
 DEFAULT_CONF = {
@@ -115,7 +114,8 @@ def prepare_job(
         secret = _to_secret(options, logins, script, logins_file, request_file)
         options["conf"] |= pod_conf(tag)
     elif tag:
-        options["conf"][_TAGS] = _joined(_given_tags(cluster, options), COMMON_TAG, tag)
+        given = options["conf"].get(_TAGS) or cluster.file_properties.get(_TAGS)
+        options["conf"][_TAGS] = _joined(given, COMMON_TAG, tag)
     if not waits and cluster.deployment.wait_property is not None:
         options["conf"][cluster.deployment.wait_property] = "false"
         options.pop(cluster.deployment.followed_by or "", None)
@@ -128,12 +128,6 @@ def prepare_job(
         pod=tag if in_pod else "",
         secret=secret,
     )
-
-
-def _given_tags(cluster: SparkCluster, options: Mapping[str, Any]) -> str | None:
-    """The author's own tags of the application on YARN."""
-    in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
-    return options["conf"].get(_TAGS) or in_file.get(_TAGS)
 
 
 def _to_secret(
@@ -213,7 +207,7 @@ def _conf(cluster: SparkCluster, options: Mapping[str, Any], folder: Path, login
     conf = {
         **DEFAULT_CONF,
         **spark_defaults(),
-        **(_local_defaults(cluster, options, folder) if is_local else {}),
+        **(_local_defaults(cluster, folder) if is_local else {}),
         **REDACTION,
         **cluster.required_conf,
         **cluster.deployment.wait_conf(cluster.submit_options),
@@ -221,27 +215,23 @@ def _conf(cluster: SparkCluster, options: Mapping[str, Any], folder: Path, login
         **(options.get("conf") or {}),
     }
     defined = " ".join(java_option(f"-D{name}={value}") for name, value in logins.system_properties.items())
-    return conf if is_local else {**conf, **_java_options(cluster, conf, options.get("properties_file"), defined)}
+    return conf if is_local else {**conf, **_java_options(cluster, conf, defined)}
 
 
-def _local_defaults(cluster: SparkCluster, options: Mapping[str, Any], folder: Path) -> dict[str, str]:
+def _local_defaults(cluster: SparkCluster, folder: Path) -> dict[str, str]:
     """Defaults that the author's properties file does not set; ``conf`` would replace its values."""
-    in_file = properties_of(options.get("properties_file"), cluster.spark_home, os.environ)
-    return {name: value for name, value in local_defaults(str(folder)).items() if name not in in_file}
+    return {name: value for name, value in local_defaults(str(folder)).items() if name not in cluster.file_properties}
 
 
 def _joined(*lists: str | None, separator: str = ",") -> str:
     return separator.join(filter(None, lists))
 
 
-def _java_options(
-    cluster: SparkCluster, conf: Mapping[str, Any], properties_file: str | None, defined: str
-) -> dict[str, str]:
+def _java_options(cluster: SparkCluster, conf: Mapping[str, Any], defined: str) -> dict[str, str]:
     """Settings that pass ``defined`` to driver and executors on other machines, in addition to the options of ``conf``
     and Spark's properties file.
     """
-    settings = {}
-    in_file = properties_of(properties_file, cluster.spark_home, os.environ)
+    settings, in_file = {}, cluster.file_properties
     for role in ("driver", "executor"):
         # Spark puts the default ones before the extra ones; the extra ones of conf would replace those of the file.
         default, extra = f"spark.{role}.defaultJavaOptions", f"spark.{role}.extraJavaOptions"
@@ -259,7 +249,7 @@ def _add_writer(cluster: SparkCluster, options: dict[str, Any]) -> None:
     # With the author's jars first, the driver may have another Kafka client than its class path.
     if not cluster.deployment.executors_on_worker or not class_path or cluster.prefers_user_jars:
         return
-    if class_archive_enabled():
+    if CLASS_ARCHIVE.flag():
         writer = WriterJar(find_java(cluster.spark_home.minimum_java), cluster.spark_home, class_path)
         options["driver_class_path"] = writer.extended_class_path()
 

@@ -36,7 +36,7 @@ from airflow_provider_kafka_spark.submission.yarn_applications import YarnApplic
 from airflow_provider_kafka_spark.submission.yarn_rest import ResourceManager, resource_manager_of
 from airflow_provider_kafka_spark.toolchain.connector import PROVIDED
 from airflow_provider_kafka_spark.toolchain.java import find_java
-from airflow_provider_kafka_spark.toolchain.settings import class_archive_enabled
+from airflow_provider_kafka_spark.toolchain.settings import CLASS_ARCHIVE
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome, find_spark_home
 
 #: Spark's own property for the history server on YARN.
@@ -115,7 +115,7 @@ class SparkCluster:
         self._check_kubernetes()
         self.history_server  # noqa: B018
         if self.deployment.executors_on_worker:
-            class_archive_enabled()
+            CLASS_ARCHIVE.flag()
 
     def _check_mode(self) -> None:
         """
@@ -123,7 +123,7 @@ class SparkCluster:
             the cluster: ``spark-submit`` would follow it (``SparkSubmitArguments``), and the worker wait for a driver
             of its own.
         """
-        mode = self._file_properties.get(DEPLOY_MODE) or self._environ.get("DEPLOY_MODE") or "client"
+        mode = self.file_properties.get(DEPLOY_MODE) or self._environ.get("DEPLOY_MODE") or "client"
         if self._mode is None and mode != "client":
             raise OptionError(
                 f"deploy_mode must say where the driver runs; got none, and {mode!r} from {DEPLOY_MODE} in Spark's "
@@ -154,7 +154,7 @@ class SparkCluster:
         # what a file of properties has.
         namespace = self._connection.extra.get("namespace")
         of_connection = {NAMESPACE: str(namespace)} if namespace else {}
-        return KubernetesApi(ApiAccess.of(self.master, {**self._file_properties, **of_connection, **self._conf}))
+        return KubernetesApi(ApiAccess.of(self.master, {**self.file_properties, **of_connection, **self._conf}))
 
     def applications(self, pod: str = "") -> YarnApplications | KubernetesDriver:
         """What the cluster's manager knows of applications; a master without one is not asked.
@@ -172,7 +172,7 @@ class SparkCluster:
     def _check_kubernetes(self) -> None:
         """
         :raises OptionError: if the connector's jars cannot reach the pods.
-        :raises ConnectionConfigError: if the API server does not answer, or the login lacks a right.
+        :raises ConnectionConfigError: as :meth:`KubernetesApi.check_rights`.
         """
         if self.kubernetes is None:
             return
@@ -241,12 +241,12 @@ class SparkCluster:
     def _spark_property(self, name: str) -> str | None:
         """A property as ``spark-submit`` uses it: from ``conf``, or else from the properties file."""
         value = (self.submit_options.get("conf") or {}).get(name)
-        return self._file_properties.get(name) if value is None else str(value)
+        return self.file_properties.get(name) if value is None else str(value)
 
     @property
     def sql_properties(self) -> dict[str, str]:
         """Spark's properties that say what an expression means, such as ``spark.sql.ansi.enabled``."""
-        given = {**self._file_properties, **self._conf}
+        given = {**self.file_properties, **self._conf}
         return {name: value for name, value in given.items() if name.startswith(_MEANING_OF_SQL)}
 
     @property
@@ -259,7 +259,8 @@ class SparkCluster:
         return {str(name): str(value) for name, value in (self.submit_options.get("conf") or {}).items()}
 
     @cached_property
-    def _file_properties(self) -> dict[str, str]:
+    def file_properties(self) -> dict[str, str]:
+        """Those of the author's file, or of ``spark-defaults.conf``, which count if ``conf`` does not set them."""
         return properties_of(self.submit_options.get("properties_file"), self.spark_home, self._environ)
 
     @property

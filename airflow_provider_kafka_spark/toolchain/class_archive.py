@@ -24,7 +24,7 @@ from airflow_provider_kafka_spark.toolchain.child_environment import child_envir
 from airflow_provider_kafka_spark.toolchain.jars import cache_root
 from airflow_provider_kafka_spark.toolchain.java import Java
 from airflow_provider_kafka_spark.toolchain.private_folder import check_private, make_private
-from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, class_archive_enabled
+from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER, CLASS_ARCHIVE
 from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
 
 _OLDEST_JAVA = 13
@@ -69,7 +69,7 @@ class ClassArchive:
 
     @property
     def is_wanted(self) -> bool:
-        return class_archive_enabled() and self.java.major >= _OLDEST_JAVA
+        return CLASS_ARCHIVE.flag() and self.java.major >= _OLDEST_JAVA
 
     @property
     def is_ready(self) -> bool:

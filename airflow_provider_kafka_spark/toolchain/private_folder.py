@@ -20,10 +20,7 @@ PRIVATE_UMASK = 0o077
 
 def strict_umask() -> int:
     """The umask of this process, with the right to write taken from all others."""
-    try:
-        found = _UMASK.search(Path("/proc/self/status").read_text(errors="replace"))
-    except OSError:
-        found = None
+    found = _UMASK.search(Path("/proc/self/status").read_text(errors="replace"))
     return (int(found[1], 8) if found else 0) | _WRITABLE_BY_OTHERS
 
 

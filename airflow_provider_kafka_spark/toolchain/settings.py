@@ -178,22 +178,6 @@ def _http_hosts() -> set[str]:
     return {host.strip().lower() for host in HTTP_HOSTS.value().split(",")} - {""}
 
 
-def class_archive_enabled() -> bool:
-    """Whether local drivers use a class archive, and the command ``prepare`` makes it.
-
-    :raises OptionError: if the value is not a boolean.
-    """
-    return CLASS_ARCHIVE.flag()
-
-
-def client_classes_allowed() -> bool:
-    """Whether ``source_options`` and ``sink_options`` may name classes that Kafka's clients load.
-
-    :raises OptionError: if the value is not a boolean.
-    """
-    return ALLOW_CLIENT_CLASSES.flag()
-
-
 def deployment() -> str | None:
     """The name of this deployment of Airflow; None if it has none.
 

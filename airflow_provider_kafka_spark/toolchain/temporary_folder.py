@@ -79,8 +79,7 @@ def remove_stale_folders() -> list[Path]:
 
 
 def _started(pid: int) -> str:
-    """The start time of a process in clock ticks since boot, since process ids are reused; ``"0"`` if the system does
-    not provide it, ``""`` if there is no process.
+    """The start time of a process in clock ticks since boot, since process ids are reused; empty if there is none.
 
     :raises OSError: if the system does not show the process.
     """
@@ -90,12 +89,4 @@ def _started(pid: int) -> str:
         # A dead process may stay a zombie for a long time.
         return "" if state in "ZX" else more[18]
     except (FileNotFoundError, ProcessLookupError):
-        if Path("/proc/self/stat").exists():
-            return ""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
         return ""
-    except PermissionError:
-        pass
-    return "0"

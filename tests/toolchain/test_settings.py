@@ -22,8 +22,6 @@ from airflow_provider_kafka_spark.toolchain.settings import (
     VARIABLE_PREFIX,
     Setting,
     cache_folder,
-    class_archive_enabled,
-    client_classes_allowed,
     deployment,
     maven_repository,
     token_endpoint_hosts,
@@ -32,13 +30,13 @@ from airflow_provider_kafka_spark.toolchain.settings import (
 _SETTINGS = {
     cache_folder: CACHE_FOLDER,
     maven_repository: MAVEN_REPOSITORY,
-    class_archive_enabled: CLASS_ARCHIVE,
-    client_classes_allowed: ALLOW_CLIENT_CLASSES,
+    CLASS_ARCHIVE.flag: CLASS_ARCHIVE,
+    ALLOW_CLIENT_CLASSES.flag: ALLOW_CLIENT_CLASSES,
     token_endpoint_hosts: TOKEN_ENDPOINT_HOSTS,
     deployment: DEPLOYMENT,
 }
 _IMPORT = f"from {Setting.__module__} import *"
-_PRINT = "print(cache_folder(), maven_repository(), class_archive_enabled())"
+_PRINT = "print(cache_folder(), maven_repository(), CLASS_ARCHIVE.flag())"
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +62,8 @@ def run(code: str, environment: Mapping[str, str]) -> str:
 
 
 def test_without_a_setting_the_defaults_apply() -> None:
-    assert (cache_folder(), maven_repository(), class_archive_enabled()) == (None, None, True)
-    assert (client_classes_allowed(), token_endpoint_hosts(), deployment()) == (False, None, None)
+    assert (cache_folder(), maven_repository(), CLASS_ARCHIVE.flag()) == (None, None, True)
+    assert (ALLOW_CLIENT_CLASSES.flag(), token_endpoint_hosts(), deployment()) == (False, None, None)
 
 
 def test_hosts_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +106,7 @@ def test_airflow_lists_the_section(airflow_cfg: Mapping[str, str]) -> None:
 def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(CLASS_ARCHIVE.variable, value)
 
-    assert class_archive_enabled() == (value in ("true", "T", "1", "on", ""))
+    assert CLASS_ARCHIVE.flag() == (value in ("true", "T", "1", "on", ""))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +117,8 @@ def test_a_boolean_is_written_as_in_airflow(monkeypatch: pytest.MonkeyPatch, val
         (maven_repository, "http://user:secret@repo", f"unless {HTTP_HOSTS} has its host", "the scheme 'http'"),
         # A password that stands in a URL is not shown.
         (maven_repository, "ftp://user:secret@repo", "an https or file", "the scheme 'ftp'"),
-        (class_archive_enabled, "maybe", "True or False", "'maybe'"),
-        (client_classes_allowed, "maybe", "True or False", "'maybe'"),
+        (CLASS_ARCHIVE.flag, "maybe", "True or False", "'maybe'"),
+        (ALLOW_CLIENT_CLASSES.flag, "maybe", "True or False", "'maybe'"),
         (token_endpoint_hosts, "https://id/token", "host names without", "'https://id/token'"),
         (deployment, "my production", "1 to 100 letters, digits, '.', '_' and '-'", "'my production'"),
         (deployment, "p" * 300, "1 to 100 letters", f"'{'p' * 50}...'"),
