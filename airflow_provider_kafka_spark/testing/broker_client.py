@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -45,11 +45,8 @@ class BrokerClient(BrokerAdmin):
 
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return the first offset and the one after the last, of every partition."""
-        consumer = self._consumer("read_uncommitted")
-        try:
+        with closing(self._consumer("read_uncommitted")) as consumer:
             return self._offsets(consumer, topic)
-        finally:
-            consumer.close()
 
     def produce(self, topic: str, records: Iterable[Record], config: Mapping[str, Any] | None = None) -> None:
         """Write all records, in order within each partition, and return when the broker has acknowledged every one.
@@ -102,12 +99,9 @@ class BrokerClient(BrokerAdmin):
         """Return the committed offset of every partition of a topic that has one."""
         from confluent_kafka import TopicPartition
 
-        consumer = self._consumer("read_committed", {"group.id": group_id})
-        try:
+        with closing(self._consumer("read_committed", {"group.id": group_id})) as consumer:
             partitions = [TopicPartition(topic, number) for number in self._offsets(consumer, topic)]
             found = consumer.committed(partitions, timeout=self.timeout)
-        finally:
-            consumer.close()
         return {p.partition: p.offset for p in found if p.offset >= 0}
 
     @contextmanager
@@ -116,16 +110,13 @@ class BrokerClient(BrokerAdmin):
 
         :raises LocalServiceError: it was given no partition within the time-out
         """
-        consumer = self._consumer("read_committed", {"group.id": group_id, "auto.offset.reset": "earliest"})
-        try:
+        with closing(self._consumer("read_committed", {"group.id": group_id})) as consumer:
             consumer.subscribe([topic])
             deadline = time.monotonic() + self.timeout
             while not consumer.assignment():
                 consumer.poll(0.1)
                 self._wait(deadline, f"assign a partition of {topic!r} to a member of group {group_id!r}")
             yield
-        finally:
-            consumer.close()
 
     def consume(
         self, topic: str, *, isolation_level: str = "read_committed", config: Mapping[str, Any] | None = None
@@ -138,13 +129,10 @@ class BrokerClient(BrokerAdmin):
         """
         from confluent_kafka import TopicPartition
 
-        consumer = self._consumer(isolation_level, config)
-        try:
+        with closing(self._consumer(isolation_level, config)) as consumer:
             ends = {partition: end for partition, (start, end) in self._offsets(consumer, topic).items() if start < end}
             consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
             records = self._read(consumer, topic, ends) if ends else []
-        finally:
-            consumer.close()
         return sorted(records, key=lambda record: (record.partition, record.offset))
 
     def _producer(self, config: Mapping[str, Any] | None) -> Producer:

@@ -11,7 +11,6 @@ from airflow_provider_kafka_spark.core.errors import LocalServiceError, OptionEr
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
 from airflow_provider_kafka_spark.testing.broker_process import KAFKA_VERSION, BrokerProcess, new_cluster_id
 from airflow_provider_kafka_spark.testing.broker_properties import (
-    KERBEROS_SERVICE,
     BrokerSecurity,
     BrokerTls,
     Certificate,
@@ -21,6 +20,7 @@ from airflow_provider_kafka_spark.testing.broker_properties import (
     server_properties,
     write_tls_stores,
 )
+from airflow_provider_kafka_spark.testing.client_logins import certificate_config, login_config
 from airflow_provider_kafka_spark.testing.managed_server import ManagedServer
 from airflow_provider_kafka_spark.testing.ports import free_ports, start_on_free_ports
 from airflow_provider_kafka_spark.testing.record import Record
@@ -128,12 +128,7 @@ class KafkaBroker(BrokerClient, ManagedServer):
             ANONYMOUS, as on the listener without a login, and so a super user
         :raises OptionError: the broker has no such listener
         """
-        config = self._listener_config("SSL")
-        if certificate is not None:
-            config |= {"ssl.certificate.pem": certificate.certificate_pem, "ssl.key.pem": certificate.key_pem}
-            if certificate.password:
-                config["ssl.key.password"] = certificate.password
-        return config
+        return self._listener_config("SSL") | ({} if certificate is None else certificate_config(certificate))
 
     def sasl_client_config(self, user: str, mechanism: str = "SCRAM-SHA-256", *, tls: bool = False) -> dict[str, Any]:
         """Return the librdkafka properties with which ``user`` logs in, bootstrap servers included.
@@ -144,35 +139,8 @@ class KafkaBroker(BrokerClient, ManagedServer):
         :param tls: at the listener SASL_SSL instead of SASL_PLAINTEXT
         :raises OptionError: the broker has no such listener, mechanism or user
         """
-        security = self._security()
         config = self._listener_config("SASL_SSL" if tls else "SASL_PLAINTEXT")
-        if mechanism not in security.mechanisms():
-            raise OptionError(
-                f"mechanism must be one of the broker's mechanisms {security.mechanisms()}; got {mechanism!r}. PLAIN "
-                "needs sasl_users, GSSAPI kerberos, and OAUTHBEARER an identity_provider."
-            )
-        config["sasl.mechanism"] = mechanism
-        if mechanism == "GSSAPI" and self.kerberos:
-            return config | {
-                "sasl.kerberos.service.name": KERBEROS_SERVICE,
-                "sasl.kerberos.principal": self.kerberos.principal(user),
-                "sasl.kerberos.keytab": str(self.kerberos.keytab(user)),
-            }
-        provider = self.identity_provider if mechanism == "OAUTHBEARER" else None
-        users = provider.clients if provider else self.sasl_users
-        if user not in users:
-            raise OptionError(
-                f"user must be one of {sorted(users)} for {mechanism}; got {user!r}. Add the user where they are given."
-            )
-        if provider:
-            return config | {
-                "sasl.oauthbearer.method": "oidc",
-                "sasl.oauthbearer.token.endpoint.url": provider.token_url,
-                "sasl.oauthbearer.client.id": user,
-                "sasl.oauthbearer.client.secret": users[user],
-                "sasl.oauthbearer.scope": provider.scope,
-            }
-        return config | {"sasl.username": user, "sasl.password": users[user]}
+        return config | login_config(self._security(), user, mechanism)
 
     def start(self) -> None:
         """Start the broker and return when it has answered a metadata request.

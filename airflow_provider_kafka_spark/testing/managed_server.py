@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.clients.managed_resource import ManagedResource
 from airflow_provider_kafka_spark.core.errors import LocalServiceError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class ManagedServer(ManagedResource, ABC):
+class ManagedServer(ABC):
     """A server that runs inside ``with``. It can also be stopped and started by hand."""
 
     @abstractmethod
@@ -23,10 +22,11 @@ class ManagedServer(ManagedResource, ABC):
     def stop(self) -> None:
         """End it. Calling it again does nothing."""
 
-    def open(self) -> None:
+    def __enter__(self) -> Self:
         self.start()
+        return self
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _already_running(self, where: object) -> LocalServiceError:
@@ -40,8 +40,3 @@ class ManagedServer(ManagedResource, ABC):
         return LocalServiceError(
             f"{type(self).__name__} must run; it does not. Use it inside `with`, or call start() first."
         )
-
-    def __enter__(self) -> Self:
-        # A start is also refused because the server runs already, and then it must go on running.
-        self.open()
-        return self
