@@ -89,8 +89,7 @@ class ConsumerGroup:
         """:raises ConsumerGroupError: if the group has members: their commits and ours would overwrite each other.
         :raises BrokerAuthorizationError: if the login may not commit for it.
         """
-        description = self._describe("READ")
-        check_operations(self._client, f"group {self.group_id!r}", description.authorized_operations, "READ")
+        description = self.check_commits()
         if description.members:
             clients = sorted({f"{shown(member.client_id, 200)} at {member.host}" for member in description.members})
             raise ConsumerGroupError(
@@ -99,10 +98,11 @@ class ConsumerGroup:
                 f"{one_line(', '.join(clients[:5]))}. Name a group of its own for this, such as 'copy-of-orders'."
             )
 
-    def check_commits(self) -> None:
+    def check_commits(self) -> ConsumerGroupDescription:
         """:raises BrokerAuthorizationError: if the login may not commit for the group."""
         description = self._describe("READ")
         check_operations(self._client, f"group {self.group_id!r}", description.authorized_operations, "READ")
+        return description
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Commit offsets, forwards only: a commit at the offset or beyond stays unchanged.

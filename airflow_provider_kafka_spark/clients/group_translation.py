@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import confluent_kafka
 
@@ -31,8 +32,7 @@ def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaC
         source, whose producers can write any.
     :raises BrokerError: if a broker does not return it, or gives nothing for as long as the time-out.
     """
-    of_target = target.new_consumer(**_SETTINGS)
-    try:
+    with closing(target.new_consumer(**_SETTINGS)) as of_target:
         while blocks := translation.next_blocks():
             for block in blocks:
                 translation.add_block(block, _origins(target, of_target, block, segments))
@@ -43,8 +43,6 @@ def translate(translation: GroupTranslation, source: KafkaClient, target: KafkaC
                 ", ".join(f"{b.partition}: {b.from_offset:,}" for b in blocks[:20]),
             )
             _ask_source(translation, source)
-    finally:
-        of_target.close()
     _ask_source(translation, source)
 
 
@@ -52,14 +50,11 @@ def _ask_source(translation: GroupTranslation, source: KafkaClient) -> None:
     doubtful = translation.doubtful()
     if not doubtful:
         return
-    consumer = source.new_consumer(**_SETTINGS)
-    try:
+    with closing(source.new_consumer(**_SETTINGS)) as consumer:
         for r in doubtful:
             source.log.info("Looking in the source for %s, which the target does not have so far.", r)
             records = read_range(source, consumer, r, "reading records")
             translation.add_source(r, (offset for offset, _ in records))
-    finally:
-        consumer.close()
 
 
 def _origins(

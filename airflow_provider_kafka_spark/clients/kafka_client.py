@@ -97,18 +97,31 @@ class KafkaClient(ManagedResource, BaseHook):
         The AdminClient's request for them crashes the process by a segmentation fault while the group's coordinator
         moves or is created (librdkafka issue 5040, seen with 2.16).
         """
-        consumer = self._group_consumers.pop(group_id, None) or self._consumer(group_id)
+        consumer = self._group_consumers.pop(group_id, None) or self.new_consumer(group_id)
         if len(self._group_consumers) >= GROUPS_AT_ONCE:
             self._group_consumers.pop(next(iter(self._group_consumers))).close()
         self._group_consumers[group_id] = consumer
         return consumer
 
-    def new_consumer(self, **settings: Any) -> confluent_kafka.Consumer:
-        """A consumer for partitions that are assigned; the caller closes it.
+    def new_consumer(
+        self, group_id: str = "airflow-kafka-spark-reader", /, **settings: Any
+    ) -> confluent_kafka.Consumer:
+        """A consumer for partitions that are assigned; the caller closes it. It joins no group, of which librdkafka
+        wants the name, and nothing is committed automatically.
 
         :param settings: of librdkafka.
         """
-        return self._consumer("airflow-kafka-spark-reader", **settings)
+        config = {
+            **self._client_settings(),
+            "group.id": group_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            # Otherwise the end of a partition is an error.
+            "enable.partition.eof": False,
+            **settings,
+        }
+        return self._made(confluent_kafka.Consumer, config)
 
     def producer(self, transactional_id: str, timeout_ms: int) -> confluent_kafka.Producer:
         """A new producer for transactions.
@@ -123,30 +136,15 @@ class KafkaClient(ManagedResource, BaseHook):
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
         }
-        return self._made(lambda: confluent_kafka.Producer(config))
-
-    def _consumer(self, group_id: str, **settings: Any) -> confluent_kafka.Consumer:
-        """It joins no group: partitions are assigned, and nothing is committed automatically."""
-        config = {
-            **self._client_settings(),
-            "group.id": group_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            # Otherwise the end of a partition is an error.
-            "enable.partition.eof": False,
-            **settings,
-        }
-        return self._made(lambda: confluent_kafka.Consumer(config))
+        return self._made(confluent_kafka.Producer, config)
 
     def _client_settings(self) -> dict[str, Any]:
         # Without a logger librdkafka writes to the process's stderr, which Airflow shows as errors of the task.
         service = self.config.token_service
-        tokens = {"oauth_cb": token_callback(self.conn_id, service)} if service else {}
         return {
             "socket.timeout.ms": int(self.timeout * 1000),
             **self.config.librdkafka,
-            **tokens,
+            **({"oauth_cb": token_callback(self.conn_id, service)} if service else {}),
             "error_cb": self.failures.add,
             "logger": self.log,
             "log_level": 2,
@@ -159,11 +157,10 @@ class KafkaClient(ManagedResource, BaseHook):
         :raises ConnectionConfigError: if librdkafka refuses the configuration.
         """
         if self._admin is None:
-            config = self._client_settings()
-            self._admin = self._made(lambda: AdminClient(config))
+            self._admin = self._made(AdminClient, self._client_settings())
         return self._admin
 
-    def _made(self, client: Callable[[], T]) -> T:
+    def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
         if self.config.unsupported_by_librdkafka:
             raise ConnectionConfigError(
                 self.config.with_field_names(
@@ -172,7 +169,7 @@ class KafkaClient(ManagedResource, BaseHook):
                 )
             )
         try:
-            return client()
+            return kind(settings)
         except (KafkaException, ValueError, TypeError) as error:
             said = text_of(error)
             fault = find_login_fault(said)

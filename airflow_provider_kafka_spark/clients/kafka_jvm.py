@@ -387,4 +387,4 @@ def _is_true(option: str | None) -> bool:
 def kerberos_properties(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The system property for ``KRB5_CONFIG``, which Java does not read."""
     path = (os.environ if environ is None else environ).get("KRB5_CONFIG", "")
-    return {"java.security.krb5.conf": path} if path and sys.platform != "win32" else {}
+    return {"java.security.krb5.conf": path} if path else {}

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider_kafka_spark.clients.connection.broker_failures import UNREADABLE
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.next_messages import next_messages
-from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds, Reached
@@ -42,8 +43,7 @@ def find_cuts(client: KafkaClient, ends: LogEnds) -> dict[TopicPartition, int]:
     if not ends.offsets:
         return found
     missing, deadline = set(ends.offsets), time.monotonic() + client.timeout
-    consumer = client.new_consumer(**_SETTINGS)
-    try:
+    with closing(client.new_consumer(**_SETTINGS)) as consumer:
         consumer.assign(
             [
                 confluent_kafka.TopicPartition(p.topic, p.partition, offset, leader_epoch=ends.epochs[p])
@@ -67,8 +67,6 @@ def find_cuts(client: KafkaClient, ends: LogEnds) -> dict[TopicPartition, int]:
                     f"{client.timeout:.0f} s (connection {client.conn_id!r}, {client.config.bootstrap_servers}). Is "
                     "the partition's leader up?"
                 )
-    finally:
-        consumer.close()
     return found
 
 

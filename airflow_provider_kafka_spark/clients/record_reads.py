@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from bisect import bisect_right, insort
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Generic, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider_kafka_spark.clients.connection.broker_failures import UNREADABLE
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.next_messages import learn_topics, next_messages
-from airflow_provider_kafka_spark.clients.unreadable import UNREADABLE
 from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.record_search import Records, Search, Wanted
@@ -69,16 +70,13 @@ def run_searches(
     waiting = [p for p, reader in readers.items() if reader.wanted is not None]
     if not waiting:
         return found
-    consumer = client.new_consumer(**{**_SETTINGS, **(settings or {})})
-    try:
+    with closing(client.new_consumer(**{**_SETTINGS, **(settings or {})})) as consumer:
         if len(waiting) > _AT_ONCE:
             learn_topics(consumer, waiting, client.timeout)
         for i in range(0, len(waiting), _AT_ONCE):
             of_some = {p: readers[p] for p in waiting[i : i + _AT_ONCE]}
             _search(client, consumer, of_some, ends, on_error, until)
-        return found
-    finally:
-        consumer.close()
+    return found
 
 
 def raise_error(_: str, error: KafkaSparkError) -> None:

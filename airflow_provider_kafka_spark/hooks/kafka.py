@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException
@@ -163,13 +164,9 @@ class KafkaHook(KafkaClient):
         settings = {"isolation.level": isolation_level, "fetch.wait.max.ms": 10, "auto.offset.reset": "earliest"}
         if ranges.total <= _FEW_RECORDS * len(ranges):
             settings |= SHORT_RANGES
-        # librdkafka requires the name of a group.
-        consumer = self._consumer("airflow-kafka-spark-count", **settings)
-        try:
+        with closing(self.new_consumer(**settings)) as consumer:
             for r, _, _ in read_ranges(self, consumer, ranges, "counting records"):
                 counts[r] += 1
-        finally:
-            consumer.close()
         return counts
 
     def _described(self, topics: Collection[str]) -> dict[str, TopicDescription]:

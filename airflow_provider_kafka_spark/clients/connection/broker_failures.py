@@ -62,6 +62,18 @@ LEADER_ELECTION_ERRORS = frozenset(
         KafkaError._NOENT,
     }
 )
+#: What a client finds wrong with one record: damage, an unknown codec, or that it unpacks to more than 100 MB.
+UNREADABLE = frozenset(
+    {
+        KafkaError._BAD_COMPRESSION,
+        KafkaError._BAD_MSG,
+        KafkaError._NOT_IMPLEMENTED,
+        KafkaError._UNDERFLOW,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+    }
+)
 _LOGIN_REFUSED = LoginFault(
     LOGIN, "The broker refused the login.", "Check security.protocol, sasl.mechanism and the login of the connection."
 )
