@@ -10,8 +10,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,10 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     },
     "--url": {
         "metavar": "URL",
-        "default": None,
         "help": "of Airflow's API server, for --run (default: AIRFLOW_API_URL, or base_url in Airflow's section api)",
     },
     "--source-conn-id": {"metavar": "ID", "default": "kafka_default", "help": "default: kafka_default"},
-    "--target-conn-id": {"metavar": "ID", "default": None, "help": "default: that of the source"},
+    "--target-conn-id": {"metavar": "ID", "help": "default: that of the source"},
     "--spark-conn-id": {"metavar": "ID", "default": "spark_default", "help": "default: spark_default"},
     "--only-where-written": {
         "action": "store_true",
@@ -70,7 +69,8 @@ def show(options: argparse.Namespace) -> int:
     # Connections are those of Airflow's environment and database, as for its own commands.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
-        with _output_on_stderr():
+        # Airflow and Spark log to the standard output, which is for the result.
+        with redirect_stdout(sys.stderr):
             result = _audit(options)
     except KafkaSparkError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
@@ -80,15 +80,6 @@ def show(options: argparse.Namespace) -> int:
     text = json.dumps(result, indent=2) if options.json else f"{table(result)}\n{summary(result)}: {result['state']}."
     sys.stdout.write(f"{text}\n")
     return FINDINGS_CODE if result["state"] == FINDINGS else COMPLETE_CODE
-
-
-@contextmanager
-def _output_on_stderr() -> Iterator[None]:
-    """Airflow and Spark log to the standard output, which is for the result."""
-    from contextlib import redirect_stdout
-
-    with redirect_stdout(sys.stderr):
-        yield
 
 
 def _audit(options: argparse.Namespace) -> dict[str, Any]:

@@ -49,44 +49,37 @@ EPILOG = (
 )
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "topic": {"metavar": "TOPIC", "help": "of the source"},
-    "--target-topic": {"metavar": "TOPIC", "default": None, "help": "count copies to this topic only"},
+    "--target-topic": {"metavar": "TOPIC", "help": "count copies to this topic only"},
     "--source": {
         "metavar": "SERVER",
-        "default": None,
         "help": "count copies from this cluster only: a bootstrap server, as host:port, or the cluster's id",
     },
     "--target": {
         "metavar": "SERVER",
-        "default": None,
         "help": "likewise copies to this cluster",
     },
     "--source-conn-id": {
         "metavar": "ID",
-        "default": None,
         "help": "look at all offsets that the source has now, by this Kafka connection; otherwise at those that "
         "recorded runs name, and at the log as the last of them has seen it",
     },
     "--window": {
         "metavar": "RANGE",
         "action": "append",
-        "default": None,
         "help": "look at these offsets, such as orders:0:100:200; may be given several times",
     },
     "--target-conn-id": {
         "metavar": "ID",
-        "default": None,
         "help": "ask this Kafka connection for the targets as they are now: what went to one that was deleted since is "
         "not counted; otherwise the latest recorded run says which they are",
     },
     "--since": {
         "metavar": "TIME",
-        "default": None,
         "help": "count runs from this time on, ISO 8601, UTC without a zone",
     },
-    "--until": {"metavar": "TIME", "default": None, "help": "count runs before this time"},
+    "--until": {"metavar": "TIME", "help": "count runs before this time"},
     "--url": {
         "metavar": "URL",
-        "default": None,
         "help": "of Airflow's API server (default: AIRFLOW_API_URL, or base_url in Airflow's section api, or http://localhost:8080)",
     },
     "--json": {"action": "store_true", "help": "print JSON, with the ranges as offset_ranges takes them"},

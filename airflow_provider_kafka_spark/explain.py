@@ -24,7 +24,6 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "error": {
         "metavar": "CODE_OR_NAME",
         "nargs": "?",
-        "default": None,
         "help": "such as KS208 or DataLossError",
     },
     "--list": {"action": "store_true", "help": "list all codes and names"},
