@@ -15,9 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import NamedTuple
 
 from airflow_provider_kafka_spark.core.errors import KafkaSparkError, LocalServiceError
 from airflow_provider_kafka_spark.testing.ports import LOOPBACK
@@ -38,79 +38,56 @@ def main(argv: Sequence[str] | None = None) -> int:
     scratch = Path(tempfile.mkdtemp(prefix="kafka-spark-broker-"))
     # The broker's files too: nothing is left when it is interrupted.
     tempfile.tempdir = str(scratch)
-    quickstart = Quickstart(options.port, options.topic, options.records, options.seconds, stoppable.emit)
     try:
-        return stoppable.run(quickstart.run, lambda: shutil.rmtree(scratch, ignore_errors=True))
+        return stoppable.run(lambda: _run(options, stoppable.emit), lambda: shutil.rmtree(scratch, ignore_errors=True))
     except KafkaSparkError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic to create.
-
-    :param partitions: their number.
-    """
+class Topic(NamedTuple):
+    """A topic to create, and the number of its partitions."""
 
     name: str
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Quickstart:
-    """A broker with topics, of which the first has records.
+def _run(options: argparse.Namespace, emit: Callable[[str], None]) -> int:
+    """Keep a broker with topics, of which the first has records; 0 when the seconds are over.
 
-    :param port: to listen on; any free one if None.
-    :param records: in the first topic.
-    :param seconds: until it ends by itself; None for never.
     :param emit: prints.
+    :raises LocalServiceError: the port is in use, the broker did not start, or it ended by itself
     """
+    from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
+    from airflow_provider_kafka_spark.testing.orders import orders
 
-    port: int | None
-    topics: Sequence[Topic]
-    records: int
-    seconds: float | None
-    emit: Callable[..., None]
-
-    def run(self) -> int:
-        """Return 0 when the seconds are over.
-
-        :raises LocalServiceError: the port is in use, or the broker did not start
-        """
-        from airflow_provider_kafka_spark.testing.kafka_broker import KafkaBroker
-        from airflow_provider_kafka_spark.testing.orders import orders
-
-        if self.port is not None:
-            _check_port(self.port)
-        self.emit("Kafka: starting a broker (the first time, its jars are fetched) ...")
-        with KafkaBroker(port=self.port) as broker:
-            for topic in self.topics:
-                broker.create_topic(topic.name, topic.partitions)
-                self.emit(f"Topic {topic.name}: {topic.partitions} partitions.")
-            if self.records:
-                first = self.topics[0]
-                end = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
-                start = end - _HOURS
-                broker.produce(first.name, orders(self.records, first.partitions, start, _HOURS))
-                self.emit(
-                    f"Topic {first.name}: {self.records:,} orders, of {start:%d %B %H:%M} to {end:%d %B %H:%M} UTC."
-                )
-            host, _, port = broker.bootstrap_servers.rpartition(":")
-            connection = {"conn_type": "kafka_spark", "host": host, "port": int(port)}
-            self.emit(f"Bootstrap server: {broker.bootstrap_servers}")
-            self.emit("For the shell in which Airflow runs:")
-            self.emit(f"export AIRFLOW_CONN_KAFKA_DEFAULT={shlex.quote(json.dumps(connection))}")
-            self.emit("Ctrl-C ends the broker, with all its data.")
-            return self._keep(broker.bootstrap_servers, lambda: broker.running, lambda: broker.log)
-
-    def _keep(self, where: str, runs: Callable[[], bool], log: Callable[[], str]) -> int:
-        deadline = None if self.seconds is None else time.monotonic() + self.seconds
+    if options.port is not None:
+        _check_port(options.port)
+    emit("Kafka: starting a broker (the first time, its jars are fetched) ...")
+    with KafkaBroker(port=options.port) as broker:
+        for topic in options.topic:
+            broker.create_topic(topic.name, topic.partitions)
+            emit(f"Topic {topic.name}: {topic.partitions} partitions.")
+        if options.records:
+            first = options.topic[0]
+            end = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
+            start = end - _HOURS
+            broker.produce(first.name, orders(options.records, first.partitions, start, _HOURS))
+            emit(f"Topic {first.name}: {options.records:,} orders, of {start:%d %B %H:%M} to {end:%d %B %H:%M} UTC.")
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        connection = {"conn_type": "kafka_spark", "host": host, "port": int(port)}
+        emit(f"Bootstrap server: {broker.bootstrap_servers}")
+        emit("For the shell in which Airflow runs:")
+        emit(f"export AIRFLOW_CONN_KAFKA_DEFAULT={shlex.quote(json.dumps(connection))}")
+        emit("Ctrl-C ends the broker, with all its data.")
+        deadline = None if options.seconds is None else time.monotonic() + options.seconds
         while deadline is None or time.monotonic() < deadline:
-            if not runs():
-                raise LocalServiceError(f"The broker at {where} must run until Ctrl-C; it ended by itself.\n{log()}")
+            if not broker.running:
+                raise LocalServiceError(
+                    f"The broker at {broker.bootstrap_servers} must run until Ctrl-C; it ended by itself.\n{broker.log}"
+                )
             time.sleep(_POLL_SECONDS)
-        return 0
+    return 0
 
 
 def _check_port(port: int) -> None:

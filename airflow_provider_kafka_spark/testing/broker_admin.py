@@ -51,9 +51,7 @@ class BrokerAdmin:
         admin = self._admin()
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
         self._settle(admin.create_topics([topic]), f"create topic {name!r}")
-        deadline = time.monotonic() + self.timeout
-        while len(self._leaders(admin, name)) < partitions:
-            self._wait(deadline, f"have a leader for all {partitions} partitions of the new topic {name!r}")
+        self._wait_for_leaders(admin, name, partitions)
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -94,9 +92,7 @@ class BrokerAdmin:
         self._settle(
             admin.create_partitions([NewPartitions(name, total)]), f"add partitions to {name!r}, up to {total}"
         )
-        deadline = time.monotonic() + self.timeout
-        while len(self._leaders(admin, name)) < total:
-            self._wait(deadline, f"have a leader for all {total} partitions of topic {name!r}")
+        self._wait_for_leaders(admin, name, total)
 
     def topics(self) -> set[str]:
         """Return the names of all topics, the broker's internal ones included."""
@@ -192,10 +188,12 @@ class BrokerAdmin:
 
         return AdminClient(self._config())
 
-    def _leaders(self, admin: AdminClient, topic: str) -> list[int]:
-        """Return the partitions that have a leader."""
-        found = self._metadata(admin).topics.get(topic)
-        return [] if found is None else sorted(p.id for p in found.partitions.values() if p.leader >= 0)
+    def _wait_for_leaders(self, admin: AdminClient, topic: str, partitions: int) -> None:
+        deadline = time.monotonic() + self.timeout
+        while (found := self._metadata(admin).topics.get(topic)) is None or (
+            sum(p.leader >= 0 for p in found.partitions.values()) < partitions
+        ):
+            self._wait(deadline, f"have a leader for all {partitions} partitions of topic {topic!r}")
 
     def _metadata(self, admin: AdminClient) -> ClusterMetadata:
         from confluent_kafka import KafkaException

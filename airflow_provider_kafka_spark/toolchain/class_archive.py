@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +40,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ClassArchive:
-    """The archive of one JVM, one Spark and one class path.
+class KeptClasses:
+    """What is made once for one JVM, one Spark and one class path.
 
     :param java: runs the driver.
     :param home: the Spark.
@@ -50,6 +51,15 @@ class ClassArchive:
     java: Java
     home: SparkHome
     class_path: str
+
+    def _kept_path(self, kind: str, identity: Iterable[str]) -> Path:
+        """:param identity: all that it depends on, apart from its kind."""
+        digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
+        return cache_root() / "classes" / f"{kind}-{self.home.spark_version}-{digest}"
+
+
+class ClassArchive(KeptClasses):
+    """The archive of parsed classes."""
 
     @property
     def path(self) -> Path:
@@ -64,8 +74,8 @@ class ClassArchive:
             os.environ.get("SPARK_CONF_DIR", ""),
             os.environ.get("HADOOP_CONF_DIR", ""),
         ]
-        digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-        return cache_root() / "classes" / f"spark-{self.home.spark_version}-{digest}.jsa"
+        kept = self._kept_path("spark", identity)
+        return kept.with_name(f"{kept.name}.jsa")
 
     @property
     def is_wanted(self) -> bool:

@@ -7,23 +7,19 @@ Java, Spark and Kafka client that they were compiled with, so others have anothe
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import airflow_provider_kafka_spark
 from airflow_provider_kafka_spark.core.errors import ClassArchiveError, JarError
 from airflow_provider_kafka_spark.core.wire.writer_classes import sources_digest
-from airflow_provider_kafka_spark.toolchain.class_archive import WITHOUT
+from airflow_provider_kafka_spark.toolchain.class_archive import WITHOUT, KeptClasses
 from airflow_provider_kafka_spark.toolchain.jar_set import record_jars, recorded_jars
 from airflow_provider_kafka_spark.toolchain.jars import cache_root
-from airflow_provider_kafka_spark.toolchain.java import Java
 from airflow_provider_kafka_spark.toolchain.private_folder import check_private, make_private
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER
-from airflow_provider_kafka_spark.toolchain.spark_home import SparkHome
 
 _SOURCES = Path(airflow_provider_kafka_spark.__file__).parent / "jobs" / "writer"
 _JAR = "writer.jar"
@@ -31,18 +27,8 @@ _JAR = "writer.jar"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WriterJar:
-    """The jar for one JVM, one Spark and one class path.
-
-    :param java: runs the driver.
-    :param home: the Spark.
-    :param class_path: the jars in addition to Spark's own, with Kafka's client.
-    """
-
-    java: Java
-    home: SparkHome
-    class_path: str
+class WriterJar(KeptClasses):
+    """The jar of the writer; its class path has Kafka's client."""
 
     @property
     def path(self) -> Path:
@@ -55,8 +41,7 @@ class WriterJar:
             *(_described(jar) for entry in entries for jar in _jars(entry)),
             *(_described(jar) for jar in sorted(self.home.jars.glob("*kafka*.jar"))),
         ]
-        digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-        return cache_root() / "classes" / f"writer-{self.home.spark_version}-{digest}" / _JAR
+        return self._kept_path("writer", identity) / _JAR
 
     def find(self) -> Path | None:
         """The jar as it was kept, or None if there is none, or it was changed, which is logged."""
