@@ -13,6 +13,7 @@ from airflow_provider_kafka_spark.clients.consumer_group import committed_offset
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_of
 from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
+from airflow_provider_kafka_spark.clients.topic_configs import topic_configs
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
 from airflow_provider_kafka_spark.core.errors import (
@@ -169,7 +170,7 @@ def _commits(
 def _configs(client: KafkaClient, names: Collection[str], failures: Failures) -> dict[str, dict[str, str]]:
     """The configurations of topics, as far as the login may read them."""
     try:
-        return client.configs(sorted(names))
+        return topic_configs(client, sorted(names))
     except UnknownTopicError as error:
         # One was deleted since the metadata was read: the next round knows which.
         failures |= {("topic", name): BrokerUnavailableError(str(error)) for name in names}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import confluent_kafka
 from airflow.sdk import BaseHook
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, ResourceType, TopicDescription
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, TopicDescription
 
 from airflow_provider_kafka_spark.clients.connection.airflow_connection import aread_connection, read_connection
 from airflow_provider_kafka_spark.clients.connection.broker_failures import (
@@ -25,14 +25,12 @@ from airflow_provider_kafka_spark.clients.managed_resource import ManagedResourc
 from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.faults import find_login_fault
 from airflow_provider_kafka_spark.core.errors import (
-    BrokerAuthorizationError,
     BrokerError,
     BrokerUnavailableError,
     ConnectionConfigError,
     UnknownTopicError,
 )
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
-from airflow_provider_kafka_spark.core.shown_text import first_ten
 
 T = TypeVar("T")
 #: Of a request for offsets.
@@ -250,27 +248,6 @@ class KafkaClient(ManagedResource, BaseHook):
             asked, answers, isolation_level_value=isolation.value, request_timeout=self.timeout
         )
         return answers
-
-    def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """Configurations, as far as the login may read them; a plan does not require them."""
-        if not topics:
-            return {}
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-        configs: dict[str, dict[str, str]] = {}
-        unknown: list[str] = []
-        for resource, future in self.client.describe_configs(resources, request_timeout=self.timeout).items():
-            try:
-                entries = self.result(future, f"reading the configuration of {resource.name!r}")
-            except BrokerAuthorizationError:
-                unknown.append(resource.name)
-                continue
-            configs[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
-        if unknown:
-            self.log.info(
-                "No permission to read the configuration of topic %s; checks that need it are left out.",
-                ", ".join(first_ten(unknown)),
-            )
-        return configs
 
     def result(self, future: Future[T], action: str, required_acl: str | None = None) -> T:
         """Wait for an answer of the client.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import cast
 
 import confluent_kafka.admin
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from airflow_provider_kafka_spark.clients.connection.broker_failures import code_of, text_of
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
@@ -39,27 +38,6 @@ _MIN_IN_SYNC = "min.insync.replicas"
 _CHANGES_AT_ONCE = 4_000
 #: Requests that are on their way at the same time.
 _AT_ONCE = 100
-
-
-def topic_settings(client: KafkaClient, topics: Collection[str]) -> dict[str, dict[str, str]]:
-    """What was set for each topic, and is no default of its brokers.
-
-    :raises BrokerAuthorizationError: naming the topic whose configuration the login may not read.
-    """
-    if not topics:
-        return {}
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-    settings: dict[str, dict[str, str]] = {}
-    for resource, future in client.client.describe_configs(resources, request_timeout=client.timeout).items():
-        required_acl = f"DESCRIBE_CONFIGS on topic {resource.name!r}, for create_target_topics"
-        action = f"reading the configuration of {resource.name!r}"
-        entries = client.result(future, action, required_acl)
-        settings[resource.name] = {
-            name: entry.value
-            for name, entry in entries.items()
-            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
-        }
-    return settings
 
 
 def validated(client: KafkaClient, topics: Sequence[NewTopic], on_refused: str) -> list[NewTopic]:

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_o
 from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
 from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
+from airflow_provider_kafka_spark.clients.topic_configs import topic_configs
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
@@ -95,7 +96,7 @@ class KafkaHook(KafkaClient):
                     KafkaException(topic.error), f"describing topic {name!r}", f"{operation} on topic {name!r}"
                 )
         # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
-        described, configs = self._described(wanted), self.configs(wanted)
+        described, configs = self._described(wanted), topic_configs(self, wanted)
         ids = {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
         # Two answers, of two brokers perhaps, of which one that has just started may not know all partitions yet.
         numbers = {

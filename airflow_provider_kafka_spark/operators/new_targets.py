@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_kafka_spark.clients.topic_creation import create_topics, topic_settings, validated
+from airflow_provider_kafka_spark.clients.topic_configs import topic_settings
+from airflow_provider_kafka_spark.clients.topic_creation import create_topics, validated
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan, make_plan
 from airflow_provider_kafka_spark.core.errors import (
     BrokerUnavailableError,

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_kafka_spark.clients import topic_creation
-from airflow_provider_kafka_spark.clients.topic_creation import topic_settings
+from airflow_provider_kafka_spark.clients.topic_configs import topic_settings
 from airflow_provider_kafka_spark.core.copies.verification import PLAN_ONLY
 from airflow_provider_kafka_spark.core.errors import BrokerError, InvalidInputError, TargetError, UnknownTopicError
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_kafka_spark.clients.topic_creation import topic_settings
+from airflow_provider_kafka_spark.clients.topic_configs import topic_settings
 from airflow_provider_kafka_spark.core.offsets.provenance import PROVENANCE_HEADER, Provenance
 from airflow_provider_kafka_spark.core.records.dead_letters import REASON_HEADER
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
