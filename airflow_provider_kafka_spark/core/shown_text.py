@@ -7,7 +7,7 @@ enters in a form must not look like a line of the plan that another one approves
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 _MOST_SHOWN = 10
@@ -106,10 +106,25 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
-def shortened(names: Sequence[str]) -> str:
-    """The names joined for a message, limited to five.
+def shortened(items: Iterable[object], separator: str = ", ", most: int = 5) -> str:
+    """The texts of items joined for a message, limited to so many.
 
-    >>> shortened([f"t{i}" for i in range(7)])
+    >>> shortened(f"t{i}" for i in range(7))
     't0, t1, t2, t3, t4 and 2 more'
     """
-    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+    texts = list(map(str, items))
+    return separator.join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table whose first row is its headings: names to the left, numbers to the right.
+
+    >>> aligned([("topic", "until"), ("orders", "9")])
+    ['topic   until', '------  -----', 'orders      9']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    first, *others = widths
+    return [
+        "  ".join((row[0].ljust(first), *(cell.rjust(w) for cell, w in zip(row[1:], others, strict=True)))).rstrip()
+        for row in (rows[0], ["-" * width for width in widths], *rows[1:])
+    ]

@@ -24,12 +24,11 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartitio
 from airflow_provider_kafka_spark.core.offsets.segments import SegmentIndex
 from airflow_provider_kafka_spark.core.records.topic_map import mapped
 from airflow_provider_kafka_spark.core.runs.mapped_copies import MappedCopy, copies_in
-from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.shown_text import first_ten, shortened
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.topics.group_move import (
     GroupMove,
     check_found,
-    shown,
     source_positions,
     warnings_of_sources,
     warnings_of_targets,
@@ -224,7 +223,7 @@ class TranslateGroupOffsetsOperator(BaseOperator):
             exists = "it does not exist, or its offsets have expired" if state == "DEAD" else f"it is {state}"
             raise GroupOffsetsError(
                 f"The group {self.group_id!r} must have committed offsets for "
-                f"{shown(lacking) if lacking else 'the topics to translate'} (connection {source.conn_id!r}); it has "
+                f"{shortened(map(repr, lacking)) or 'the topics to translate'} (connection {source.conn_id!r}); it has "
                 f"none: {exists}. Correct group_id, topics or topic_map."
             )
         return committed
@@ -241,15 +240,15 @@ class TranslateGroupOffsetsOperator(BaseOperator):
         sources = set(names) & set(targets.values())
         if sources and target.metadata().cluster_id == cluster.cluster_id:
             raise TargetError(
-                f"A copy must be another topic than its source; {shown(sorted(sources))} would be both, on the "
-                f"cluster of connection {target.conn_id!r}. Pass topic_map={{'orders': 'orders_v2'}}, target_topic, or "
-                "target_conn_id of another cluster."
+                f"A copy must be another topic than its source; {shortened(map(repr, sorted(sources)))} would be both, "
+                f"on the cluster of connection {target.conn_id!r}. Pass topic_map={{'orders': 'orders_v2'}}, "
+                "target_topic, or target_conn_id of another cluster."
             )
         missing = sorted(set(targets.values()) - target.topic_names(targets.values(), "READ"))
         if missing:
             raise TargetError(
-                f"The target topic {shown(missing)} does not exist on the cluster of connection {target.conn_id!r}. "
-                "Copy the source first, or correct topic_map or target_topic."
+                f"The target topic {shortened(map(repr, missing))} does not exist on the cluster of connection "
+                f"{target.conn_id!r}. Copy the source first, or correct topic_map or target_topic."
             )
         return targets
 

@@ -10,6 +10,7 @@ from airflow_provider_kafka_spark.core.audits.past_copy import PastCopy
 from airflow_provider_kafka_spark.core.copies.verification import RESULT_VERSION
 from airflow_provider_kafka_spark.core.errors import AuditFindingError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.shown_text import aligned
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.wire.protocol import AuditCounts, AuditReport, JobReport
 
@@ -30,7 +31,7 @@ def result_of_audit(report: JobReport, found: AuditReport, plan: AuditPlan) -> d
     past = plan.past
     source = KnownTopics(past.source_ids, past.evidence.source_cluster_id)
     target = KnownTopics(past.evidence.target_ids, past.evidence.target_cluster_id)
-    rows = source.marked(_row(counts, past) for counts in sorted(found.ranges, key=_by_range))
+    rows = source.marked(_row(counts, past) for counts in sorted(found.ranges, key=lambda counts: counts.offset_range))
     totals = {name: sum(row[name] for row in rows) for name in _COUNTS}
     is_unknown = totals["unknown"] or plan.uncounted or past.unmapped or past.evidence.may_have_duplicates
     state = UNKNOWN if is_unknown else COMPLETE
@@ -68,10 +69,6 @@ def result_of_nothing(past: PastCopy) -> dict[str, Any]:
     plan = AuditPlan(past, OffsetRanges(), OffsetRanges())
     nothing = JobReport(plan.past.run_ids[0], plan.digest, (), (), application_id="", spark_version="", seconds=0.0)
     return result_of_audit(nothing, AuditReport(tuple(AuditCounts(r) for r in past.ranges)), plan)
-
-
-def _by_range(counts: AuditCounts) -> OffsetRange:
-    return counts.offset_range
 
 
 def _row(counts: AuditCounts, past: PastCopy) -> dict[str, Any]:
@@ -126,9 +123,7 @@ def table(result: Mapping[str, Any]) -> str:
     rows.append(
         ("total" if not hidden else f"total, {hidden:,} more", "", "", *(f"{result[name]:,}" for name in _COUNTS))
     )
-    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
-    lines = [_line(headings, widths), _line(tuple("-" * width for width in widths), widths)]
-    lines += [_line(row, widths) for row in rows]
+    lines = aligned([headings, *rows])
     lines += [f"Missing: {OffsetRange.parse(r)}." for r in result["missing_ranges"][:_MAX_ROWS]]
     lines += [f"Duplicated: {record}." for record in result["duplicated_records"]]
     lines += [f"Different: {record}." for record in result["different_records"]]
@@ -136,8 +131,3 @@ def table(result: Mapping[str, Any]) -> str:
     if not result["compared"]:
         lines.append("The copy changed records (columns), so payloads were not compared.")
     return "\n".join(lines)
-
-
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    first, *others = zip(row, widths, strict=True)
-    return "  ".join((first[0].ljust(first[1]), *(text.rjust(width) for text, width in others))).rstrip()

@@ -9,6 +9,7 @@ from airflow_provider_kafka_spark.core.checks import milliseconds
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
+from airflow_provider_kafka_spark.core.shown_text import shortened
 from airflow_provider_kafka_spark.core.topics.bounds import iso, parse_timestamp
 
 
@@ -76,8 +77,8 @@ class TimestampReached:
                 hidden = "" if stable >= state.high_watermark else f", with an open transaction at {stable:,}"
                 waiting.append(f"{p}{hidden}")
         if waiting:
-            shown = ", ".join(waiting[:8]) + (f" and {len(waiting) - 8} more" if len(waiting) > 8 else "")
-            return ConditionResult(False, f"{len(waiting)} partitions have not reached {iso(self.epoch_ms)}: {shown}")
+            text = f"{len(waiting)} partitions have not reached {iso(self.epoch_ms)}: {shortened(waiting, most=8)}"
+            return ConditionResult(False, text)
         return ConditionResult(
             True,
             f"All {len(ends)} partitions have reached {iso(self.epoch_ms)}",

@@ -14,7 +14,7 @@ from airflow_provider_kafka_spark.core.errors import DataLossError, PlanError, P
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.pieces import MAX_PIECES, MAX_RANGES
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans, tasks_of
-from airflow_provider_kafka_spark.core.shown_text import first_ten, item, markdown_item, shortened
+from airflow_provider_kafka_spark.core.shown_text import aligned, first_ten, item, markdown_item, shortened
 from airflow_provider_kafka_spark.core.topics.bounds import TimeWindow
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, TopicState
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics, recreated, standard_id
@@ -196,12 +196,8 @@ class ReplayPlan:
 
     def table(self) -> str:
         """The plan as a person reads it in the task's log."""
-        rows = self._rows()
-        widths = [max(len(row[i]) for row in [_HEADINGS, *rows]) for i in range(4)]
-        lines = [_row(_HEADINGS, widths), _row(tuple("-" * width for width in widths), widths)]
-        lines += [_row(row, widths) for row in rows]
-        lines += [item(name, text) for name, text in self._items()]
-        return "\n".join(lines)
+        items = [item(name, text) for name, text in self._items()]
+        return "\n".join([*aligned([_HEADINGS, *self._rows()]), *items])
 
     def markdown(self) -> str:
         """The same for Airflow's pages."""
@@ -328,11 +324,3 @@ def _sizes(ranges: OffsetRanges, targets: Mapping[str, TopicState], pieces: int)
         "pieces": pieces,
         "consumer groups of progress": -(-pieces // width) if width else 0,
     }
-
-
-def _row(cells: tuple[str, ...], widths: list[int]) -> str:
-    first, *numbers = (
-        cell.ljust(width) if i == 0 else cell.rjust(width)
-        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join([first, *numbers]).rstrip()

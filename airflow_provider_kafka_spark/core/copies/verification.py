@@ -11,6 +11,7 @@ from airflow_provider_kafka_spark.core.errors import DeliveryError, DuplicateRec
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.records.dead_letters import split_ranges
 from airflow_provider_kafka_spark.core.records.expressions import cut
+from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.topics.known_topics import TOPIC_ID
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport, Pace, RangeReport, Transform
 
@@ -18,6 +19,8 @@ RESULT_VERSION = 1
 #: What a retry does about a report that proves too little.
 THEN = "A retry of this task writes what is missing; that of a stream names what it has passed."
 PLAN_ONLY = "PLAN ONLY: nothing was copied"
+#: What a copy checks beyond its plan.
+_UNCHECKED = "Only the copy knows the topics that target_topic_expr gives, and whether they take records."
 
 
 def check_delivery(report: JobReport, plan: ReplayPlan, run_id: str, transform: Transform) -> None:
@@ -81,7 +84,7 @@ def raise_if_mismatched(faults: list[str], report: JobReport, plan: ReplayPlan) 
     """:raises DeliveryError: naming the faults, if there are any."""
     if not faults:
         return
-    shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
+    shown = "; ".join(first_ten(faults))
     raise DeliveryError(
         f"The job's report does not match the plan (application {report.application_id}): {shown}. Planned "
         f"{plan.planned_records:,} records at most, read {report.records_read:,}, written {report.records_written:,}. "
@@ -128,6 +131,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
     """What the task returns: plain JSON, as the documentation gives it. A reader sees the totals first."""
     dead, of_target = plan.target.dead_letters, plan.targets(report.target_ids)
     targets, dead_letters = split_ranges(report.target_ranges, dead)
+    empty = [RangeReport(r, 0, 0) for r in plan.ranges if r.is_empty]
     return {
         "version": RESULT_VERSION,
         "run_id": report.run_id,
@@ -144,7 +148,7 @@ def result_of_run(report: JobReport, plan: ReplayPlan, warnings: tuple[str, ...]
         "spark_version": report.spark_version,
         **_dead_letters(report, dead, of_target.dicts(dead_letters)),
         "missing_ranges": _missing_ranges(plan),
-        "ranges": range_results(_with_empty(report, plan), plan),
+        "ranges": range_results(sorted([*report.ranges, *empty], key=lambda r: r.offset_range), plan),
         "target_ranges": of_target.dicts(targets),
         **({} if report.segments is None else {"segments": [s.to_dict() for s in report.segments]}),
         "batches_passed": report.batches_passed,
@@ -222,7 +226,7 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform, pace: Pa
         "run_id": run_id,
         "planned_records": plan.planned_records,
         "missing": sum(m.offset_range.size for m in plan.missing),
-        "warnings": [*plan.warnings, *_not_checked(transform), PLAN_ONLY],
+        "warnings": [*plan.warnings, *([] if transform.topic_expr is None else [_UNCHECKED]), PLAN_ONLY],
         "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
         "spark_partitions": plan.spark_partitions,
         "digest": plan.digest,
@@ -232,24 +236,12 @@ def result_of_plan(plan: ReplayPlan, run_id: str, transform: Transform, pace: Pa
     }
 
 
-def _not_checked(transform: Transform) -> list[str]:
-    """What a copy checks beyond its plan."""
-    if transform.topic_expr is None:
-        return []
-    return ["Only the copy knows the topics that target_topic_expr gives, and whether they take records."]
-
-
 def _missing_ranges(plan: ReplayPlan) -> list[dict[str, Any]]:
     """The ranges that the broker no longer had, for a result."""
     return [
         {**r, **({TOPIC_ID: m.topic_id} if m.topic_id else {}), "reason": m.reason}
         for m, r in zip(plan.missing, plan.source.dicts(m.offset_range for m in plan.missing), strict=True)
     ]
-
-
-def _with_empty(report: JobReport, plan: ReplayPlan) -> list[RangeReport]:
-    empty = [RangeReport(r, 0, 0) for r in plan.ranges if r.is_empty]
-    return sorted([*report.ranges, *empty], key=lambda r: r.offset_range)
 
 
 def range_results(reports: Iterable[RangeReport], plan: ReplayPlan) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.offsets.offset_range import is_topic_name
+from airflow_provider_kafka_spark.core.shown_text import shortened
 
 MAX_TOPICS = 10_000
 
@@ -40,8 +41,7 @@ def mapped(topics: Iterable[str], topic_map: Mapping[str, str]) -> dict[str, str
     names = sorted(set(topics))
     if unmapped := [name for name in names if name not in topic_map]:
         raise TargetError(
-            f"topic_map must have a target for each source topic; it has none for {', '.join(map(repr, unmapped[:5]))}"
-            f"{f' and {len(unmapped) - 5} more' if len(unmapped) > 5 else ''}. Add it, or leave the topic out of what "
-            "is read."
+            f"topic_map must have a target for each source topic; it has none for {shortened(map(repr, unmapped))}. "
+            "Add it, or leave the topic out of what is read."
         )
     return {name: topic_map[name] for name in names}

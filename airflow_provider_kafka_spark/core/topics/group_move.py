@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_provider_kafka_spark.core.errors import DataLossError, GroupOffsetsError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, TopicPartition
+from airflow_provider_kafka_spark.core.shown_text import shortened
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 from airflow_provider_kafka_spark.core.topics.group_offsets import (
     AHEAD,
@@ -17,7 +18,6 @@ from airflow_provider_kafka_spark.core.topics.group_offsets import (
 )
 
 PLAN_ONLY = "PLAN ONLY: nothing was committed"
-_MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class GroupMove:
             return self
         text = (
             f"{sum(r.size for r in missing):,} records that the group {self.group_id!r} has not consumed are not in "
-            f"the target: {'; '.join(map(str, missing[:_MAX_SHOWN]))}"
-            f"{' and others' if len(missing) > _MAX_SHOWN else ''}"
+            f"the target: {shortened(missing, '; ')}"
         )
         if not may_lose:
             raise DataLossError(
@@ -132,18 +131,17 @@ def _source_position(
 
 def warnings_of_sources(sources: Sequence[SourcePosition], group_id: str) -> list[str]:
     """What of the source counts as not consumed, or is gone."""
-    without = [s for s in sources if s.committed is None and s.log_start < s.end]
-    aged = [s for s in sources if s.committed is not None and s.committed < s.log_start]
+    without = [repr(str(s.partition)) for s in sources if s.committed is None and s.log_start < s.end]
+    aged = [repr(str(s.partition)) for s in sources if s.committed is not None and s.committed < s.log_start]
     warnings = []
     if without:
         warnings.append(
-            f"The group {group_id!r} has no offset for {shown([str(s.partition) for s in without])}: all of its "
-            "records count as not consumed"
+            f"The group {group_id!r} has no offset for {shortened(without)}: all of its records count as not consumed"
         )
     if aged:
         warnings.append(
             f"The source has no longer all that the group {group_id!r} has not consumed of "
-            f"{shown([str(s.partition) for s in aged])}; what the target has of it is not skipped"
+            f"{shortened(aged)}; what the target has of it is not skipped"
         )
     return warnings
 
@@ -153,10 +151,10 @@ def check_found(translation: GroupTranslation, sources: Sequence[SourcePosition]
     lacking = sorted({s.partition.topic for s in sources if s.log_start < s.end} - translation.found())
     if lacking and not translation.found():
         raise GroupOffsetsError(
-            f"The target topic {translation.topic!r} must have records that a copy of {shown(lacking)} has written "
-            "with provenance='headers', or that the segments of the results in of lead to; none was found. Copy the "
-            "topic first, or pass of=copy.output; if the records have aged out of the target, set the group's offsets "
-            "there by hand."
+            f"The target topic {translation.topic!r} must have records that a copy of "
+            f"{shortened(map(repr, lacking))} has written with provenance='headers', or that the segments of the "
+            "results in of lead to; none was found. Copy the topic first, or pass of=copy.output; if the records have "
+            "aged out of the target, set the group's offsets there by hand."
         )
 
 
@@ -193,7 +191,7 @@ def _warnings_of_kept(positions: Sequence[TargetPosition], group_id: str) -> lis
         return []
     return [
         f"The group {group_id!r} is ahead on the target of what it has consumed on the source, and stays there: "
-        f"{_first(kept)}. move_back=True moves it back"
+        f"{shortened(kept)}. move_back=True moves it back"
     ]
 
 
@@ -207,17 +205,7 @@ def _warnings_of_replaced(
     ]
     if not changes:
         return []
-    return [f"The group {group_id!r} has offsets on the target already, which are replaced: {_first(changes)}"]
-
-
-def shown(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - _MAX_SHOWN
-    return ", ".join(map(repr, names[:_MAX_SHOWN])) + (f" and {more} more" if more > 0 else "")
-
-
-def _first(texts: Sequence[str]) -> str:
-    return f"{', '.join(texts[:_MAX_SHOWN])}{' and others' if len(texts) > _MAX_SHOWN else ''}"
+    return [f"The group {group_id!r} has offsets on the target already, which are replaced: {shortened(changes)}"]
 
 
 def _text(offset: int | None) -> str:

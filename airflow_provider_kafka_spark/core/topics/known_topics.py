@@ -14,6 +14,7 @@ from typing import Any
 from airflow_provider_kafka_spark.core.errors import OffsetRangeError
 from airflow_provider_kafka_spark.core.offsets.compact_rows import rows_in
 from airflow_provider_kafka_spark.core.offsets.offset_range import COUNT_KEYS, OffsetRange, TopicPartition, by_topic
+from airflow_provider_kafka_spark.core.shown_text import shortened
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
 
 #: Keys of a range in a result: the id of its topic, or of its cluster if brokers return no ids of topics.
@@ -135,12 +136,9 @@ class KnownTopics:
         names = sorted(set(topics) & cluster.topics.keys() & (without | set(self.unnamed)))
         if not names:
             return []
-        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
         return [
-            (
-                f"It is not checked whether {shown} was deleted and recreated since a given result was made: the "
-                "result, or the brokers, do not say its topic id."
-            )
+            f"It is not checked whether {shortened(map(repr, names))} was deleted and recreated since a given result "
+            "was made: the result, or the brokers, do not say its topic id."
         ]
 
 

@@ -6,12 +6,12 @@ and an aged-out timestamp or ``earliest`` is never an error (``KafkaSourceRDD``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_kafka_spark.core.errors import BoundError, DataLossError, OpenTransactionError, PlanError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.shown_text import first_ten
+from airflow_provider_kafka_spark.core.shown_text import first_ten, shortened
 from airflow_provider_kafka_spark.core.topics.bounds import (
     AtOffset,
     AtTimestamp,
@@ -26,6 +26,8 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 
+#: Names that a message lists.
+_MOST = 8
 PERMIT_LOSS = "Pass fail_on_data_loss=False to copy what is left; the rest is then in missing_ranges of the result."
 
 
@@ -123,7 +125,7 @@ def _unproven(partitions: Iterable[TopicPartition], starting: Bound, cluster: Cl
             found.append(partition)
     if found:
         yield (
-            f"No record from before the window's start is left in {_shortened(tuple(found), str)}. The topic's "
+            f"No record from before the window's start is left in {shortened(found, most=_MOST)}. The topic's "
             "retention explains that, if nothing was written there for so long; records of the window that were "
             "deleted (DeleteRecords) would look the same."
         )
@@ -138,7 +140,7 @@ def _open_ended(ranges: Iterable[OffsetRange], ending: Bound, cluster: ClusterSt
             found.append(partition)
     if found:
         yield (
-            f"No record at or after the window's end has arrived yet in {_shortened(tuple(found), str)}, so the "
+            f"No record at or after the window's end has arrived yet in {shortened(found, most=_MOST)}, so the "
             "window is cut at the end of the log there: late records of this window that arrive from now on will be "
             "in the next one."
         )
@@ -166,8 +168,8 @@ def _lowered(ranges: Iterable[OffsetRange], starting: Bound, cluster: ClusterSta
     if found:
         yield (
             "An unclean leader election has cut logs since the start of this window was decided: it begins with what "
-            f"follows the cut, in {_shortened(found, str)}. Earlier records that were copied from there stay in the "
-            "target; the source has lost them. Whether it has lost others is not known."
+            f"follows the cut, in {shortened(found, most=_MOST)}. Earlier records that were copied from there stay in "
+            "the target; the source has lost them. Whether it has lost others is not known."
         )
 
 
@@ -179,15 +181,14 @@ def _decided(partition: TopicPartition, bound: Bound, cluster: ClusterState) -> 
 
 def _ahead(partitions: Collection[TopicPartition], cluster: ClusterState) -> list[str]:
     """A warning of records from the future, which bound no window."""
-    found = tuple((p, *cluster.ahead[p]) for p in partitions if p in cluster.ahead)
+    ahead = [(p, *cluster.ahead[p]) for p in partitions if p in cluster.ahead]
+    found = [f"{p}@{offset:,} ({moment(ms)})" for p, offset, ms in ahead]
     if not found:
         return []
-    shown = _shortened(found, lambda record: f"{record[0]}@{record[1]:,} ({moment(record[2])})")
     return [
-        (
-            f"Records have times in the future, such as from a producer that writes microseconds: {shown}. A time "
-            "that is not credible bounds no window; such a record is copied with those beside it."
-        )
+        "Records have times in the future, such as from a producer that writes microseconds: "
+        f"{shortened(found, most=_MOST)}. A time that is not credible bounds no window; such a record is copied with "
+        "those beside it."
     ]
 
 
@@ -359,7 +360,7 @@ def _raise_if_unselected(bound: Bound, name: str, partitions: tuple[TopicPartiti
     if unknown:
         raise BoundError(
             f"{name} must name only partitions that are read; {', '.join(map(str, unknown))} is not among "
-            f"{_shortened(partitions, str)}. Correct it, or add it to topics or assign."
+            f"{shortened(partitions, most=_MOST)}. Correct it, or add it to topics or assign."
         )
 
 
@@ -367,7 +368,7 @@ def _raise_if_of_others(bound: Bound, name: str, cluster: ClusterState) -> None:
     changes = KnownTopics(bound.topic_ids).changes(bound.topic_ids, cluster)
     if changes:
         raise DataLossError(
-            f"{name} must be of the topics as they are now; {_shortened(tuple(changes.values()), str)}. So these "
+            f"{name} must be of the topics as they are now; {shortened(changes.values(), most=_MOST)}. So these "
             "offsets hold other records. Let the sensor that found them look again, or leave topic_id out of them."
         )
 
@@ -377,12 +378,7 @@ def raise_on_data_loss(missing: list[MissingRange], rules: ReadRules) -> tuple[M
     if missing and rules.fail_on_data_loss:
         raise DataLossError(
             "Requested records are no longer available: "
-            + _shortened(tuple(missing), lambda m: f"{m.offset_range}: {m.reason}", separator="; ")
+            + shortened((f"{m.offset_range}: {m.reason}" for m in missing), "; ", _MOST)
             + f". {PERMIT_LOSS}"
         )
     return tuple(missing)
-
-
-def _shortened(items: tuple, describe: Callable[..., str], separator: str = ", ") -> str:  # type: ignore[type-arg]
-    shown = separator.join(describe(item) for item in items[:8])
-    return shown if len(items) <= 8 else f"{shown}{separator}and {len(items) - 8} more"
