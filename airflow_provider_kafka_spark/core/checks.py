@@ -134,24 +134,13 @@ def parse_reader(value: object) -> str | None:
     return None if found is None else str(found)
 
 
-def check_on_empty(value: object) -> None:
-    """:raises OptionError: if it is neither ``succeed`` nor ``skip``."""
-    if value not in ("succeed", "skip"):
-        raise OptionError(f"on_empty must be 'succeed' or 'skip'; got {value!r}.")
-
-
-def check_on_rerun(value: object) -> None:
-    """:raises OptionError: if it is none of the three."""
-    if value not in ON_RERUN:
-        raise OptionError(f"on_rerun must be one of {ON_RERUN}; got {value!r}.")
-
-
-def check_delivery_mode(delivery: object) -> None:
-    """:raises OptionError: if it is neither of the two, with the closest match."""
-    if delivery not in DELIVERIES:
-        close = difflib.get_close_matches(str(delivery), DELIVERIES, n=1)
+def one_of(value: object, name: str, *choices: str) -> str:
+    """:raises OptionError: if it is none of the choices, with the closest match."""
+    if value not in choices:
+        close = difflib.get_close_matches(str(value), choices, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise OptionError(f"delivery must be 'exactly_once' or 'at_least_once'; got {delivery!r}.{hint}")
+        raise OptionError(f"{name} must be {' or '.join(map(repr, choices))}; got {value!r}.{hint}")
+    return str(value)
 
 
 def check_connection_id(value: object, name: str) -> None:
@@ -214,9 +203,7 @@ def check_group_id(value: object, name: str) -> str:
 
 def is_read_committed(isolation_level: object) -> bool:
     """:raises OptionError: if it is neither of the two levels."""
-    if isolation_level not in ISOLATION_LEVELS:
-        raise OptionError(f"isolation_level must be one of {ISOLATION_LEVELS}; got {isolation_level!r}.")
-    return isolation_level == "read_committed"
+    return one_of(isolation_level, "isolation_level", *ISOLATION_LEVELS) == "read_committed"
 
 
 def read_json(text: str, name: str) -> object:

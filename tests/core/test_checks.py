@@ -69,5 +69,5 @@ def test_there_are_two_isolation_levels() -> None:
     assert is_read_committed("read_committed")
     assert not is_read_committed("read_uncommitted")
     for value in ("committed", None, True):
-        with pytest.raises(OptionError, match="isolation_level must be one of"):
+        with pytest.raises(OptionError, match="isolation_level must be 'read_committed' or 'read_uncommitted'; got"):
             is_read_committed(value)

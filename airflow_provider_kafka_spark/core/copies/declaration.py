@@ -12,18 +12,18 @@ from enum import Enum, auto
 from typing import Any
 
 from airflow_provider_kafka_spark.core.checks import (
+    DELIVERIES,
+    ISOLATION_LEVELS,
+    ON_RERUN,
     check_connection_id,
-    check_delivery_mode,
     check_group_id,
-    check_on_empty,
-    check_on_rerun,
     check_seconds,
     flag,
-    is_read_committed,
     is_template,
     list_of,
     mapping_of,
     milliseconds,
+    one_of,
     optional_integer,
     parse_reader,
     text_or_none,
@@ -37,7 +37,7 @@ from airflow_provider_kafka_spark.core.records.topic_map import check_topic_map
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.spark.options import check_sink_options, check_source_options
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
-from airflow_provider_kafka_spark.core.topics.new_topics import check_on_refused_config
+from airflow_provider_kafka_spark.core.topics.new_topics import ON_REFUSED_CONFIG
 
 
 class Decides(Enum):
@@ -141,14 +141,8 @@ def _pause(value: Any, _: str) -> dict[str, Any] | None:
     return None if pause is None else {"group_id": pause.group_id, "max_lag": pause.max_lag}
 
 
-def _one_of(check: Callable[[Any], object]) -> Kind:
-    """Values that ``check`` accepts; it raises an error for others."""
-
-    def read(value: Any, _: str) -> Any:
-        check(value)
-        return value
-
-    return Kind(read)
+def _one_of(*choices: str) -> Kind:
+    return Kind(lambda value, name: one_of(value, name, *choices))
 
 
 #: Read elsewhere, where it is known what it is compared with.
@@ -193,7 +187,7 @@ COMMON = (
     Declared("target_topic_expr", OPTIONAL_TEXT, Decides.COPY),
     Declared("create_target_topics", FLAG, Decides.HOW),
     Declared("new_topic_partitions", COUNT, Decides.HOW),
-    Declared("on_refused_config", _one_of(check_on_refused_config), Decides.HOW),
+    Declared("on_refused_config", _one_of(*ON_REFUSED_CONFIG), Decides.HOW),
     Declared("allow_same_topic", FLAG, Decides.HOW),
     Declared("where", SQL, Decides.COPY),
     Declared("keys", KEYS, Decides.COPY),
@@ -206,8 +200,8 @@ COMMON = (
     Declared("preserve_timestamps", FLAG, Decides.COPY),
     Declared("include_headers", FLAG, Decides.COPY),
     Declared("provenance", Kind(lambda value, _: Trace.parse(value)), Decides.COPY),
-    Declared("delivery", _one_of(check_delivery_mode), Decides.COPY),
-    Declared("isolation_level", _one_of(is_read_committed), Decides.COPY),
+    Declared("delivery", _one_of(*DELIVERIES), Decides.COPY),
+    Declared("isolation_level", _one_of(*ISOLATION_LEVELS), Decides.COPY),
     Declared("sink_options", SINK_OPTIONS, Decides.COPY),
     Declared("reader", Kind(lambda value, _: parse_reader(value)), Decides.HOW),
     Declared("fail_on_data_loss", FLAG, Decides.HOW),
@@ -218,8 +212,8 @@ COMMON = (
     Declared("max_planned_records", COUNT, Decides.TRY),
     Declared("allow_duplicates", FLAG, Decides.TRY),
     Declared("plan_only", FLAG, Decides.TRY),
-    Declared("on_empty", _one_of(check_on_empty), Decides.TRY),
-    Declared("on_rerun", _one_of(check_on_rerun), Decides.TRY),
+    Declared("on_empty", _one_of("succeed", "skip"), Decides.TRY),
+    Declared("on_rerun", _one_of(*ON_RERUN), Decides.TRY),
     Declared("use_delegation_token", PLAIN, Decides.TRY),
     Declared("min_token_lifetime", PLAIN, Decides.TRY),
     Declared("kafka_timeout", SECONDS, Decides.TRY),

@@ -92,9 +92,9 @@ class Bound:
         return requested
 
     def to_json(self) -> str | int | dict[str, dict[str, Any]]:
-        """One form for each meaning, as plain JSON; :func:`parse_start` reads it back.
+        """One form for each meaning, as plain JSON; ``core.topics.starts.parse_any_start`` reads it back.
 
-        >>> parse_start("2026-11-20T11:00:00+01:00", "starting_offsets").to_json()
+        >>> Bound.everywhere(AtTimestamp(1795168800000)).to_json()
         1795168800000
         >>> parse_bound('{"orders": {"1": -2, "0": 23}}', "start").to_json()
         {'orders': {'0': 23, '1': -2}}
@@ -106,31 +106,6 @@ class Bound:
         offsets = by_topic({p: _number_of(bound) for p, bound in self.by_partition.items()})
         ids = {name: {_TOPIC_ID: topic_id} for name, topic_id in self.topic_ids.items()}
         return {name: {**of_topic, **ids.get(name, {})} for name, of_topic in offsets.items()}
-
-
-def parse_start(value: object, name: str) -> Bound:
-    """Read where a stream starts: ``"earliest"``, ``"latest"``, Spark's offsets, or a moment.
-
-    >>> parse_start("2026-11-20T10:00:00Z", "starting_offsets").default
-    AtTimestamp(epoch_ms=1795168800000)
-
-    :param value: as :func:`parse_bound` takes it, where ``"latest"`` and -1 are allowed too, or as
-        :func:`parse_timestamp` does.
-    :param name: what the message should call it.
-    :raises BoundError: if it is none of them.
-    """
-    text = value.strip() if isinstance(value, str) else None
-    if text is not None and text.lower() == "latest":
-        return Bound.everywhere(Latest())
-    if isinstance(value, (Mapping, Bound)) or (text is not None and (text.lower() == "earliest" or text[:1] == "{")):
-        return parse_bound(value, "stream start", name)
-    try:
-        return Bound.everywhere(AtTimestamp(parse_timestamp(value, name)))
-    except BoundError as error:
-        raise BoundError(
-            f"{name} must be 'earliest', 'latest', offsets such as {{'orders': {{'0': 23}}}}, or a moment such as "
-            f"'2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
-        ) from error
 
 
 def parse_bound(value: object, side: Side, name: str | None = None) -> Bound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_kafka_spark.core.errors import OptionError, TargetError
+from airflow_provider_kafka_spark.core.errors import TargetError
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
 
 #: What to do with a setting of the source that the target's brokers refuse.
@@ -45,12 +45,6 @@ class NewTopic:
         settings = [f"{name}={value}" for name, value in sorted(self.config.items())]
         text = f"Target topic {self.name!r} {verb} created: {', '.join([count, *settings])}"
         return text + (f"; its brokers refuse {', '.join(self.left_out)}, which is left out" if self.left_out else "")
-
-
-def check_on_refused_config(value: object) -> None:
-    """:raises OptionError: if it is neither of the two."""
-    if value not in ON_REFUSED_CONFIG:
-        raise OptionError(f"on_refused_config must be one of {ON_REFUSED_CONFIG}; got {value!r}.")
 
 
 def new_topics(

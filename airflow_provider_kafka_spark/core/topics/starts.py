@@ -16,7 +16,6 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
     Earliest,
     Side,
     parse_bound,
-    parse_start,
     parse_timestamp,
 )
 
@@ -52,6 +51,8 @@ def parse_any_start(value: object, side: Side = "stream start", name: str = "sta
     GroupStart(group_id='billing')
     >>> parse_any_start({"timestamp": "2026-11-20T10:00:00Z"}, "start").to_json()
     1795168800000
+    >>> parse_any_start("latest").default
+    Latest()
 
     :param value: ``"earliest"``; ``"latest"``, for a stream; offsets as Spark has them; a moment; ``{"offsets": ...}``,
         ``{"timestamp": ...}``, ``{"group_id": ...}``; ``"group:NAME"``; a mapping as JSON text.
@@ -77,15 +78,14 @@ def parse_any_start(value: object, side: Side = "stream start", name: str = "sta
             return parse_bound(inner, side, name)
         if not isinstance(inner, Mapping):
             return _named(key, inner, side, name)
-    if side != "start":
-        return parse_start(value, name)
     if isinstance(value, (Mapping, Bound)) or _is_word(value):
         return parse_bound(value, side, name)
     try:
         return Bound.everywhere(AtTimestamp(parse_timestamp(value, name)))
     except BoundError as error:
+        words = "'earliest'" if side == "start" else "'earliest', 'latest'"
         raise BoundError(
-            f"{name} must be 'earliest' or offsets such as {{'orders': {{'0': 23}}}}, {{'group_id': 'billing'}}, or a "
+            f"{name} must be {words}, offsets such as {{'orders': {{'0': 23}}}}, {{'group_id': 'billing'}}, or a "
             f"moment such as '2026-11-20T10:00:00Z'; got {value!r}. As a moment: {error}"
         ) from error
 

@@ -17,9 +17,10 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartitio
 from airflow_provider_kafka_spark.core.records.trace import Trace
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
-from airflow_provider_kafka_spark.core.topics.bounds import Bound, parse_start
+from airflow_provider_kafka_spark.core.topics.bounds import Bound
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, Selection, TopicState
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
+from airflow_provider_kafka_spark.core.topics.starts import parse_any_start
 from tests.core.refusals import refuses
 
 _NOW = 1_795_168_800_000
@@ -85,7 +86,8 @@ def _resolve(
     starting: object = None,
     reset: Reset | None = None,
 ) -> StreamPlan:
-    bound: Bound | None = None if starting is None else parse_start(starting, "starting_offsets")
+    bound = None if starting is None else parse_any_start(starting)
+    assert bound is None or isinstance(bound, Bound)
     return resolve_stream(checkpoint, binding, form, selection, bound, reset, cluster, rules, _NEW_ID)
 
 

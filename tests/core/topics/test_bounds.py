@@ -18,9 +18,9 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
     TimeWindow,
     iso,
     parse_bound,
-    parse_start,
     parse_timestamp,
 )
+from airflow_provider_kafka_spark.core.topics.starts import parse_any_start
 from tests.core.refusals import refuses
 
 # 2026-11-20 09:00 UTC
@@ -167,6 +167,6 @@ def test_refuses_what_is_no_bound(value: object, side: Side, fragments: list[str
 )
 def test_refuses_what_is_no_start(value: object, fragments: list[str]) -> None:
     with refuses(BoundError, "reset_checkpoint_to ", *fragments) as error:
-        parse_start(value, "reset_checkpoint_to")
+        parse_any_start(value, name="reset_checkpoint_to")
 
     assert "starting_offsets" not in str(error.value)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_kafka_spark.core.checks import one_of
 from airflow_provider_kafka_spark.core.errors import OptionError, TargetError
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, PartitionState, TopicState
 from airflow_provider_kafka_spark.core.topics.new_topics import (
+    ON_REFUSED_CONFIG,
     NewTopic,
-    check_on_refused_config,
     new_topics,
     with_new_topics,
 )
@@ -66,6 +67,6 @@ def test_what_was_left_out_is_named() -> None:
 
 
 def test_what_to_do_with_refused_settings_is_one_of_two() -> None:
-    check_on_refused_config("fail")
-    with pytest.raises(OptionError, match="got None"):
-        check_on_refused_config(None)
+    assert one_of("fail", "on_refused_config", *ON_REFUSED_CONFIG) == "fail"
+    with pytest.raises(OptionError, match="on_refused_config must be 'fail' or 'leave_out'; got None"):
+        one_of(None, "on_refused_config", *ON_REFUSED_CONFIG)
