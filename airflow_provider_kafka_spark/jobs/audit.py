@@ -193,10 +193,5 @@ def _names(partitions: Sequence[TopicPartition], places: Sequence[tuple[int, ...
     return tuple(f"{partitions[p]}@{offset}" for p, offset in sorted(places)[:MAX_SAMPLES])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the request in the file that the first argument names; the report says how it went."""
-    return run_job(audit, argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_job(audit))

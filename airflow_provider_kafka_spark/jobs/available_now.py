@@ -374,10 +374,5 @@ def _source(spark: SparkApplication, request: StreamJob) -> DataFrame:
     return reader.load()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the request in the file that the first argument names; the report says how it went."""
-    return run_job(copy_stream, argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_job(copy_stream))

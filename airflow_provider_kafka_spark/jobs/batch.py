@@ -376,10 +376,5 @@ def _per_range(planned: OffsetRanges, delivered: OffsetRanges) -> Counter[int]:
     return counts
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the request in the file that the first argument names; the report says how it went."""
-    return run_job(copy, argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_job(copy))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -145,40 +145,29 @@ def _refusal_as_analysed(spark: SparkSession, checked: DataFrame, table: DataFra
         return f"calls {_deepest(expression, lambda node: node.containsPattern(looks_at_now))}(): {NOT_NOW}"
     # What the optimizer would make of texts such as 'now', where they are cast.
     replaced = sql.optimizer.ReplaceExpressions.apply(plan)
-    if computed := _computed_time(replaced.projectList().last(), patterns.CAST()):
-        return f"makes a date or timestamp of {computed}(...) of constants, perhaps the current day: {NOT_NOW}"
+    texts = list(_times_of_text(replaced.projectList().last(), patterns.CAST()))
+    # To know whether it is a time of the current day, it would have to be evaluated, and such a text has any length.
+    if computed := [text for text, _ in texts if text.nodeName() != "Literal"]:
+        made = computed[0].prettyName()
+        return f"makes a date or timestamp of {made}(...) of constants, perhaps the current day: {NOT_NOW}"
     if not sql.optimizer.SpecialDatetimeValues.apply(replaced).equals(replaced):
         return f"has 'now' or a day such as 'today': {NOT_NOW}"
-    without_day = _time_without_day(replaced.projectList().last(), patterns.CAST())
+    stamps = (str(text.eval(None)) for text, kind in texts if kind == "timestamp")
+    without_day = next(filter(lacks_a_day, stamps), None)
     return f"makes a timestamp of {cut(without_day, 60)!r}, of the current day: {NOT_NOW}" if without_day else None
 
 
-def _computed_time(expression: Any, cast: Any) -> str | None:
-    """The function of constants whose text becomes a date or timestamp, or None.
-
-    To know whether it is a time of the current day, it would have to be evaluated, and such a text may have any length.
-    """
+def _times_of_text(expression: Any, cast: Any) -> Iterator[tuple[Any, str]]:
+    """The constant texts that become a date or a timestamp, each with the type that it becomes, from the outside in."""
     if not expression.containsPattern(cast):
-        return None
+        return
     children = [expression.children().apply(i) for i in range(expression.children().size())]
-    if expression.nodeName() == "Cast" and expression.dataType().simpleString() in _DATES:
-        (child,) = children
-        if child.foldable() and child.dataType().simpleString() == "string" and child.nodeName() != "Literal":
-            return str(child.prettyName())
-    return next((found for child in children if (found := _computed_time(child, cast))), None)
-
-
-def _time_without_day(expression: Any, cast: Any) -> str | None:
-    """A text such as '10:00:00' that becomes a timestamp, or None."""
-    if not expression.containsPattern(cast):
-        return None
-    children = [expression.children().apply(i) for i in range(expression.children().size())]
-    if expression.nodeName() == "Cast" and expression.dataType().simpleString() == "timestamp":
+    if expression.nodeName() == "Cast" and (kind := expression.dataType().simpleString()) in _DATES:
         (child,) = children
         if child.foldable() and child.dataType().simpleString() == "string":
-            text = str(child.eval(None))
-            return text if lacks_a_day(text) else None
-    return next((found for child in children if (found := _time_without_day(child, cast))), None)
+            yield child, kind
+    for child in children:
+        yield from _times_of_text(child, cast)
 
 
 def _deepest(expression: Any, has: Callable[[Any], bool]) -> str:
