@@ -74,17 +74,13 @@ def check_transport(given: Mapping[str, Any], injected: Mapping[str, Any]) -> No
     :raises OptionError: naming the properties.
     """
     added = [name for name in injected if name.startswith(_TRANSPORT) and name not in given]
-    secret = sorted(n for n in added if _is_login(n, str(injected[n])))
+    secret = sorted(n for n in added if ".auth." in n or ".headers." in n or is_secret(n, str(injected[n])))
     if secret:
         raise OptionError(
             f"openlineage_inject_transport_info must bring no login to Spark's properties, which Spark's page shows; "
             f"got {', '.join(secret)}. Pass openlineage_inject_transport_info=False, and configure OpenLineage's "
             "listener on the cluster."
         )
-
-
-def _is_login(name: str, value: str) -> bool:
-    return ".auth." in name or ".headers." in name or is_secret(name, value)
 
 
 def _by_topic(ranges: Iterable[object]) -> dict[str, list[OffsetRange]]:

@@ -105,10 +105,10 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
             "since": watch.since,
             "max_wait_for_min": watch.condition.to_json()["max_wait_for_min"],
         }
-        self._poll_interval = milliseconds(poll_interval, "poll_interval") / 1000
-        self._kafka_timeout = milliseconds(kafka_timeout, "kafka_timeout") / 1000
+        self.poll_interval = milliseconds(poll_interval, "poll_interval") / 1000
+        self.kafka_timeout = milliseconds(kafka_timeout, "kafka_timeout") / 1000
         check_connection_id(source_conn_id, "source_conn_id")
-        self._conn_id = source_conn_id
+        self.conn_id = source_conn_id
         self._name = name
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -116,9 +116,9 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
                 **self._parameters,
-                "poll_interval": self._poll_interval,
-                "source_conn_id": self._conn_id,
-                "kafka_timeout": self._kafka_timeout,
+                "poll_interval": self.poll_interval,
+                "source_conn_id": self.conn_id,
+                "kafka_timeout": self.kafka_timeout,
                 "name": self._name,
                 **({} if self.asset_state_store is None else {_ROW: self.trigger_id}),
             },
@@ -160,21 +160,9 @@ class KafkaNewRecordsTrigger(BaseEventTrigger):
         yield
 
     @property
-    def conn_id(self) -> str:
-        return self._conn_id
-
-    @property
     def tag(self) -> str:
         """The watcher's name in metrics and in the log."""
         return watcher_name(self._name, self._parameters["topics"], self._parameters["topic_pattern"])
-
-    @property
-    def poll_interval(self) -> float:
-        return self._poll_interval
-
-    @property
-    def kafka_timeout(self) -> float:
-        return self._kafka_timeout
 
 
 class _WatchStateStore:

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from inspect import signature
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -54,6 +55,11 @@ class _ApplicationTrigger(BaseTrigger):
         self.application_id = application_id
         self.deadline = deadline
         self.report_uri = report_uri
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class, and what it is made of: each parameter is an attribute."""
+        parameters = signature(type(self)).parameters
+        return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in parameters}
 
     @abstractmethod
     def _manager(self) -> _Manager:
@@ -129,18 +135,6 @@ class SparkApplicationTrigger(_ApplicationTrigger):
         self.resource_manager = resource_manager
         self.by_kerberos = by_kerberos
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "application_id": self.application_id,
-                "resource_manager": self.resource_manager,
-                "by_kerberos": self.by_kerberos,
-                "deadline": self.deadline,
-                "report_uri": self.report_uri,
-            },
-        )
-
     def _manager(self) -> ResourceManager:
         return ResourceManager(self.resource_manager, by_kerberos() if self.by_kerberos else None)
 
@@ -168,17 +162,6 @@ class DriverPodTrigger(_ApplicationTrigger):
     ) -> None:
         super().__init__(application_id, deadline, report_uri)
         self.access = access
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "application_id": self.application_id,
-                "access": self.access,
-                "deadline": self.deadline,
-                "report_uri": self.report_uri,
-            },
-        )
 
     def _manager(self) -> KubernetesApi:
         return KubernetesApi(ApiAccess.from_json(self.access))

@@ -12,7 +12,7 @@ from airflow_provider_kafka_spark.core.copies.verification import RESULT_VERSION
 from airflow_provider_kafka_spark.core.errors import AuditInputError, KafkaSparkError
 from airflow_provider_kafka_spark.core.offsets.compact_result import whole_result
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
-from airflow_provider_kafka_spark.core.offsets.segments import Segment
+from airflow_provider_kafka_spark.core.offsets.segments import Segment, segments_of
 from airflow_provider_kafka_spark.core.offsets.spans import merged
 from airflow_provider_kafka_spark.core.records.dead_letters import dead_letters_of
 from airflow_provider_kafka_spark.core.records.trace import Trace
@@ -176,7 +176,7 @@ def _segments(result: Mapping[str, Any], transform: Transform) -> tuple[Segment,
             f"{reason}, so nothing tells which records of the target are of run {result['run_id']}. Compare the target "
             "with the source by other means, and copy with provenance='headers' next time."
         )
-    segments = tuple(Segment.from_dict(s) for s in result.get("segments", ()))
+    segments = segments_of(result)
     topics = set(result["target_topics"])
     if strange := [s for s in segments if s.target.topic not in topics]:
         raise AuditInputError(

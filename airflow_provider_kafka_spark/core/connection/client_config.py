@@ -171,6 +171,7 @@ def translate(
     _validate_rest(extra, protocol, login)
     for name in _USELESS_ON_WORKER:
         worker.pop(name, None)
+    spelt = {name: _JAVA_SPELLING.get(name, str)(value) for name, value in both.items()}
     librdkafka = {"bootstrap.servers": servers, **({"security.protocol": protocol} if given else {}), **worker, **both}
     files = read_files(connection_tls, login)
     parts = [part.properties(files) for part in (login, connection_tls) if part is not None]
@@ -178,7 +179,7 @@ def translate(
         conn_id=conn_id,
         bootstrap_servers=servers,
         librdkafka={**librdkafka, **_merged(part.librdkafka for part in parts)},
-        java={**java, **_merged(part.java for part in parts), **further, **_spelt_for_java(both)},
+        java={**java, **_merged(part.java for part in parts), **further, **spelt},
         secrets=tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
         protocol=protocol,
         mechanism=login.mechanism if login else None,
@@ -265,10 +266,6 @@ def _validate_rest(extra: ConnectionExtra, protocol: str, login: Login | None) -
 
 def _taken(extra: ConnectionExtra, names: Iterable[str]) -> dict[str, str]:
     return {name: value for name in names if (value := extra.take(name)) is not None}
-
-
-def _spelt_for_java(both: Mapping[str, str]) -> dict[str, str]:
-    return {name: _JAVA_SPELLING.get(name, str)(value) for name, value in both.items()}
 
 
 def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

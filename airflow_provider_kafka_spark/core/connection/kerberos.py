@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import ConnectionExtra
@@ -34,17 +34,14 @@ class KerberosLogin:
     :param java: Java's settings for renewal.
     """
 
+    mechanism: ClassVar[str] = "GSSAPI"
+
     service_name: str
     principal: str | None
     keytab: str | None
     ticket_cache: str | None
     librdkafka: Mapping[str, Any] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def mechanism(self) -> str:
-        """Its name."""
-        return "GSSAPI"
 
     @property
     def user(self) -> str:

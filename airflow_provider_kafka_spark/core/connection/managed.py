@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles, TokenService
 from airflow_provider_kafka_spark.core.connection.jaas import JaasLine
@@ -34,12 +35,10 @@ _JAVA = {
 class ManagedLogin:
     """The identity of the machine at a cloud, by its own chain of credentials; the connection has no secret."""
 
-    service: TokenService
+    #: Of the worker's client.
+    mechanism: ClassVar[str] = "OAUTHBEARER"
 
-    @property
-    def mechanism(self) -> str:
-        """Of the worker's client."""
-        return "OAUTHBEARER"
+    service: TokenService
 
     @property
     def user(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_provider_kafka_spark.core.connection.client_properties import ClientProperties, LoginFiles
 from airflow_provider_kafka_spark.core.connection.connection_extra import (
@@ -43,6 +43,8 @@ class OidcLogin:
     :param authorities: CA certificates for the provider; None for those of the machine.
     """
 
+    mechanism: ClassVar[str] = "OAUTHBEARER"
+
     url: str
     client_id: str
     client_secret: str = field(repr=False)
@@ -51,11 +53,6 @@ class OidcLogin:
     both: Mapping[str, str] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
     authorities: PemSource | None = None
-
-    @property
-    def mechanism(self) -> str:
-        """Its name."""
-        return "OAUTHBEARER"
 
     @property
     def user(self) -> str:

@@ -87,7 +87,6 @@ class UncopiedRecordsError(JobError):
     """
 
     code = "KS718"
-    retriable = False
     causes = listed(
         "The brokers acknowledged fewer records than the batch has.",
         "The job did not see records that the source has.",

@@ -171,15 +171,8 @@ def plan_picture(planned: OffsetRanges, lost: OffsetRanges, log: Mapping[TopicPa
 
 def spans(deliveries: Iterable[Delivery]) -> OffsetRanges:
     """Of each partition, from the lowest to the highest offset that an entry names."""
-    return OffsetRanges(
-        _spans_of(r for d in deliveries for of_d in (d.ranges, d.planned, d.lost, d.empty, d.gone) for r in of_d)
-    )
-
-
-def _spans_of(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """From the lowest to the highest offset of each partition."""
-    for partition, offsets in sorted(_edges(ranges).items()):
-        yield OffsetRange(*partition, *offsets)
+    named = (r for d in deliveries for of_d in (d.ranges, d.planned, d.lost, d.empty, d.gone) for r in of_d)
+    return OffsetRanges(OffsetRange(*partition, *offsets) for partition, offsets in _edges(named).items())
 
 
 def _edges(ranges: Iterable[OffsetRange]) -> dict[tuple[str, int], tuple[int, int]]:

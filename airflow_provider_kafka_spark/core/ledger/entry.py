@@ -190,10 +190,6 @@ class Delivery:
         )
         return replace(self, ranges=ranges, planned=planned, lost=lost, empty=empty, gone=gone)
 
-    def without_deliveries(self) -> Delivery:
-        """What it says after the topic was deleted that it delivered to."""
-        return replace(self, ranges=OffsetRanges(), gone=self.gone.merge(self.ranges))
-
     @property
     def topics(self) -> set[str]:
         """Of the source: those of whose offsets it says something."""

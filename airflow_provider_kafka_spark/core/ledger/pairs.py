@@ -217,7 +217,7 @@ class _Ledger:
                 target = (self._cluster(delivery.target_side), name)
                 own = replace(delivery.of_topic(topic), target_topics=(name,))
                 if own.ranges.total and self._is_gone(own, target):
-                    own, outdated = own.without_deliveries(), True
+                    own, outdated = replace(own, ranges=OffsetRanges(), gone=own.gone.merge(own.ranges)), True
                 self._pair(source, target, own).deliveries.append(own)
         return outdated
 
