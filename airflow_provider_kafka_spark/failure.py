@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from jinja2.exceptions import UndefinedError
 
 from airflow_provider_kafka_spark.core.errors import InvalidInputError, KafkaSparkError, ProtocolError
@@ -90,3 +90,17 @@ def undated_run_explained() -> Iterator[None]:
             "parameter."
         )
         raise AirflowFailException(f"{InvalidInputError.__name__}: {_with_code(InvalidInputError, message)}") from None
+
+
+@contextmanager
+def soft_failure(sensor: Any) -> Iterator[None]:
+    """Skip a deferrable sensor that fails before it is deferred, where Airflow skips one that pokes.
+
+    :raises AirflowSkipException: in place of a failure, if ``soft_fail`` or ``never_fail`` says so.
+    """
+    try:
+        yield
+    except AirflowFailException as error:
+        if sensor.soft_fail or sensor.never_fail:
+            raise AirflowSkipException(f"Skipping instead of failing: {error}") from error
+        raise

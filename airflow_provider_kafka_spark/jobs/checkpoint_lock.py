@@ -32,10 +32,6 @@ class _Lease:
 
     renewed: float
 
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() - self.renewed > LEASE_SECONDS
-
 
 @contextmanager
 def checkpoint_lock(spark: HasContext, uri: str, owner: str, stale: str | None) -> Iterator[None]:
@@ -103,7 +99,7 @@ def _beat(spark: HasContext, uri: str, lock: Lock, lease: _Lease, stop: threadin
 
 def _end_with_lease(uri: str, lease: _Lease, stop: threading.Event) -> None:
     while not stop.wait(LEASE_CHECK_SECONDS):
-        if lease.is_over:
+        if time.monotonic() - lease.renewed > LEASE_SECONDS:
             sys.stderr.write(
                 f"The lock {uri} could not be renewed for {LEASE_SECONDS:.0f} s, and another run may take it over "
                 "soon, so this job ends.\n"

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases import operator as airflow_operator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_kafka_spark.core.copies.copy_parameters import CopyParameters
 from airflow_provider_kafka_spark.core.copies.verification import totals
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_result
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
+    from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
     from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
     from airflow_provider_kafka_spark.operators.task_try import TaskTry
 
@@ -41,6 +43,9 @@ class AnnouncingOperator(DeferrableOperator):
 
     :param outlets: Airflow's outlets; the ledger's asset ``COPIES`` is added to them.
     """
+
+    #: A parameter of all subclasses.
+    on_empty: str
 
     def __init__(self, *, outlets: Any = LEDGER_OUTLETS, **kwargs: Any) -> None:
         super().__init__(outlets=outlets_with_ledger(outlets), **kwargs)
@@ -90,7 +95,7 @@ class AnnouncingOperator(DeferrableOperator):
         """
         entry, is_news = dict(ledger.complete(result)), True
         if earlier is not None and earlier.announced:
-            unannounced = earlier.unannounced(map(OffsetRange.parse, result["target_ranges"]))
+            unannounced = OffsetRanges(map(OffsetRange.parse, result["target_ranges"])).subtract(earlier.announced)
             entry["target_ranges"] = KnownTopics.of_ranges(result["target_ranges"]).dicts(unannounced)
             is_news = bool(unannounced)
         if is_news and (result["records_written"] or result.get("finished_before")):
@@ -102,6 +107,11 @@ class AnnouncingOperator(DeferrableOperator):
         count_copy(context, result)
         self.log.info("%s", totals(result))
         return short_result(result)
+
+    def _skip_if_empty(self, plan: ReplayPlan) -> None:
+        """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""
+        if plan.is_empty and not plan.missing and self.on_empty == "skip":
+            raise AirflowSkipException("No records in the requested ranges; on_empty='skip'.")
 
     def _return_stored_result(
         self,

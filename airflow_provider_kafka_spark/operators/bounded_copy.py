@@ -144,8 +144,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 with ledger.running(planned), MemoryPlace(context, self.task_id).watched():
                     submitted, report = self._submit(task_try, store, state, planned, manager)
                     result = collected(task_try, store, submitted, planned, report)
-                if planned.earlier is not None:
-                    earlier = planned.earlier.still_there(report.target_ids)
+                earlier = planned.earlier and planned.earlier.still_there(report.target_ids)
         return self._done(context, ledger, result, earlier)
 
     @no_retry_on_permanent_error

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowSkipException
-
 from airflow_provider_kafka_spark.core.checks import (
     EXACTLY_ONCE,
     MISSING_ONLY,
@@ -31,10 +29,8 @@ from airflow_provider_kafka_spark.core.copies.declaration import (
     renderers,
 )
 from airflow_provider_kafka_spark.core.copies.parameter_checks import check_names, check_parameters
-from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.spark.options import check_client_classes
 from airflow_provider_kafka_spark.core.topics.new_topics import FAIL_IF_REFUSED
-from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.metrics import count_retry
 from airflow_provider_kafka_spark.operators.announcing import AnnouncingOperator
@@ -234,11 +230,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         #: Of a mapped task, see ``core.runs.run_identity``.
         self._item = ""
 
-    def render_template(self, *args: Any, **kwargs: Any) -> Any:
-        """Airflow's method, with an error that says what to do if a run has no data interval."""
-        with undated_run_explained():
-            return super().render_template(*args, **kwargs)
-
     @abstractmethod
     def _selection(self) -> dict[str, Any]:
         """The parameters that define the records to read, by name, as plain JSON with one form for each meaning.
@@ -315,8 +306,3 @@ class KafkaToKafkaOperator(AnnouncingOperator):
     def _remember(self, task_try: TaskTry) -> None:
         """Store the parameters for a retry; called before anything is submitted."""
         self._requests.save(task_try.parameters.by_name(), lambda: given_item(task_try.context))
-
-    def _skip_if_empty(self, plan: ReplayPlan) -> None:
-        """:raises AirflowSkipException: if there was nothing to copy, nothing is missing, and ``on_empty`` says so."""
-        if plan.is_empty and not plan.missing and self.on_empty == "skip":
-            raise AirflowSkipException("No records in the requested ranges; on_empty='skip'.")

@@ -60,7 +60,7 @@ def proved_result(
         log.warning("%s", warning)
     if planned.earlier is not None:
         earlier = planned.earlier.still_there(report.target_ids)
-        report = replace(report, target_ranges=tuple(earlier.all_targets(report.target_ranges)))
+        report = replace(report, target_ranges=tuple(earlier.target_ranges.merge(report.target_ranges)))
     result = result_of_run(report, plan, tuple(warnings))
     return {
         **result,

@@ -16,6 +16,7 @@ from airflow_provider_kafka_spark.core.checks import text_or_none, unknown_param
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobStarted, is_loopback
+from airflow_provider_kafka_spark.failure import undated_run_explained
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.links.spark_application import SparkApplicationLink
 from airflow_provider_kafka_spark.operators.lineage import check_transport
@@ -55,24 +56,11 @@ class SparkJobOperator(BaseOperator):
     All further parameters are those of the Spark provider's ``SparkSubmitOperator``, with the same meaning.
     """
 
-    template_fields: Sequence[str] = (
-        "spark_conn_id",
-        "kafka_connector",
-        "report_location",
-        "conf",
-        "files",
-        "py_files",
-        "jars",
-        "driver_class_path",
-        "packages",
-        "exclude_packages",
-        "keytab",
-        "principal",
-        "proxy_user",
-        "name",
-        "env_vars",
-        "post_submit_commands",
-        "properties_file",
+    template_fields: Sequence[str] = tuple(
+        (
+            "spark_conn_id kafka_connector report_location conf files py_files jars driver_class_path packages "
+            "exclude_packages keytab principal proxy_user name env_vars post_submit_commands properties_file"
+        ).split()
     )
     operator_extra_links: Sequence[BaseOperatorLink] = (SparkApplicationLink(),)
     #: Parameters of all subclasses.
@@ -163,6 +151,11 @@ class SparkJobOperator(BaseOperator):
         self.spark_application_url: str | None = None
         self._spark_hook: SparkJobHook | None = None
         self._tokens = DelegationTokenPolicy()
+
+    def render_template(self, *args: Any, **kwargs: Any) -> Any:
+        """Airflow's method, with an error that says what to do if a run has no data interval."""
+        with undated_run_explained():
+            return super().render_template(*args, **kwargs)
 
     def pre_execute(self, context: Context) -> None:  # noqa: ARG002 - Airflow's
         """Take the link from this process until it is known where it leads: Airflow stores even an empty one."""

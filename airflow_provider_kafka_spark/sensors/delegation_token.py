@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.core.checks import check_connection_id, milliseconds
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
@@ -18,10 +17,10 @@ from airflow_provider_kafka_spark.core.errors import (
     JavaStartError,
     OptionError,
 )
-from airflow_provider_kafka_spark.core.tokens.token_expiry import EXPIRING, MODES, TokenCheckResult, check_expiry
+from airflow_provider_kafka_spark.core.tokens.token_expiry import EXPIRING, MODES, check_expiry
 from airflow_provider_kafka_spark.core.tokens.token_fields import TokenFields
 from airflow_provider_kafka_spark.core.tokens.token_selection import TokenSelection, selected_owner_of
-from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, soft_failure
 from airflow_provider_kafka_spark.hooks.delegation_token import DelegationTokenHook
 
 if TYPE_CHECKING:
@@ -117,12 +116,8 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
         return False
 
     def _check_or_defer(self, left: timedelta) -> Any:
-        try:
+        with soft_failure(self):
             found = no_retry_on_permanent_error(self._check)()
-        except AirflowFailException as error:
-            if self.soft_fail or self.never_fail:
-                raise AirflowSkipException(f"Skipping instead of failing: {error}") from error
-            raise
         if isinstance(found, dict):
             return found
         moment, until = _now() + found + _MARGIN, _now() + left
@@ -152,9 +147,6 @@ class DelegationTokenExpirySensor(TokenFields, BaseSensorOperator):
         self.log.info("%s", result.text)
         if result.met:
             return {"tokens": [token.as_json() for token in result.tokens], "now_ms": now_ms}
-        return self._sleep(result)
-
-    def _sleep(self, result: TokenCheckResult) -> timedelta:
         if result.wait_ms is None:
             return timedelta(seconds=self.poke_interval)
         # A manually expired token, or a new one that ends sooner, is not foreseen: check at least once a day.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.core.checks import (
@@ -31,7 +30,7 @@ from airflow_provider_kafka_spark.core.conditions.timestamp_reached import Times
 from airflow_provider_kafka_spark.core.errors import BoundError, BrokerUnavailableError
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
-from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, undated_run_explained
+from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, soft_failure, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
 from airflow_provider_kafka_spark.state.last_run import LastRunStore
@@ -97,13 +96,9 @@ class KafkaOffsetsSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         if not self.deferrable:
             return super().execute(context)
-        try:
+        with soft_failure(self):
             # The first evaluation is the same as when poking, with the same consequences.
             found = self.poke(context)
-        except AirflowFailException as error:
-            if self.soft_fail or self.never_fail:
-                raise AirflowSkipException(f"Skipping instead of failing: {error}") from error
-            raise
         if isinstance(found, PokeReturnValue):
             return found.xcom_value
         self.log.info("Waiting in the triggerer, with an evaluation every %g s.", self.poke_interval)
@@ -232,8 +227,9 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
             if first == LATEST:
                 first = "earliest"
                 if store.is_new:
+                    rules = ReadRules(is_read_committed(self.isolation_level))
                     try:
-                        before = before.at_end(self._identified(), selection, self._rules)
+                        before = before.at_end(self._identified(), selection, rules)
                     except BrokerUnavailableError as error:
                         self._outage.began(error, self.log)
                         return False
@@ -249,10 +245,6 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
     def _store(self, context: Context) -> LastRunStore:
         topics = Selection(self.topics, self.topic_pattern, None).to_json()
         return LastRunStore(context, {**topics, "source_conn_id": self.source_conn_id})
-
-    @property
-    def _rules(self) -> ReadRules:
-        return ReadRules(is_read_committed(self.isolation_level))
 
     def _identified(self) -> BrokerSnapshot:
         """The topics as they are now, with their ids."""

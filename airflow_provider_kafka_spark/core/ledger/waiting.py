@@ -28,9 +28,6 @@ class WaitingTask:
     by: TaskRun
     state: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.by} ({self.state or 'not scheduled yet'})"
-
 
 def due_time(dag_run_id: str) -> float | None:
     """When a scheduled or backfill run was due, in seconds since 1970; None for others.

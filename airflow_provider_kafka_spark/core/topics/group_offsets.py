@@ -179,7 +179,8 @@ class GroupTranslation:
                 continue
             self._asked.add(source)
             ranges += _joined(r for r in seen.missing() if r.until_offset > self.sources[source].log_start)
-        return [self._on_source(r) for r in ranges]
+        starts = {p: source.log_start for p, source in self.sources.items()}
+        return [replace(r, from_offset=max(r.from_offset, starts[r.topic_partition])) for r in ranges]
 
     def add_source(self, asked: OffsetRange, offsets: Iterable[int]) -> None:
         """What the source has in a range of :meth:`doubtful`: its other offsets need not be found.
@@ -191,9 +192,6 @@ class GroupTranslation:
             seen.add_range(expected, offset)
             expected = offset + 1
         seen.add_range(expected, asked.until_offset)
-
-    def _on_source(self, r: OffsetRange) -> OffsetRange:
-        return replace(r, from_offset=max(r.from_offset, self.sources[r.topic_partition].log_start))
 
     def missing(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
         """Offsets that the group has not consumed and that were not found in the target.

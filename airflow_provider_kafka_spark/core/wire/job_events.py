@@ -29,9 +29,6 @@ class JobStarted:
     application_id: str
     ui_url: str | None
 
-    def __str__(self) -> str:
-        return f"Spark application {self.application_id} is running: {self.ui_url or '(no UI)'}"
-
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:

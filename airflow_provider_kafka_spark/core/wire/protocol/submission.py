@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges
 from airflow_provider_kafka_spark.core.offsets.segments import Segment
 from airflow_provider_kafka_spark.core.topics.known_topics import recreated
 
@@ -49,14 +49,6 @@ class EarlierDelivery:
             for of in (self.target_ranges, self.announced, self.searched)
         )
         return replace(self, target_ranges=ranges, announced=announced, searched=searched)
-
-    def unannounced(self, target_ranges: Iterable[OffsetRange]) -> OffsetRanges:
-        """The part that no asset event has announced."""
-        return OffsetRanges(target_ranges).subtract(self.announced)
-
-    def all_targets(self, target_ranges: Iterable[OffsetRange]) -> OffsetRanges:
-        """Where the target has what this try and the earlier ones delivered."""
-        return self.target_ranges.merge(target_ranges)
 
 
 @dataclass(frozen=True, slots=True)
