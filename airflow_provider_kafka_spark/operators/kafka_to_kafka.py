@@ -225,10 +225,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         self.kafka_timeout = kafka_timeout
         self.progress_seconds = progress_seconds
         read_in_dag(COMMON, self)
-        #: Whether an earlier try has submitted a job, and the task was not cleared since.
-        self._is_resumed = False
-        #: Of a mapped task, see ``core.runs.run_identity``.
-        self._item = ""
 
     @abstractmethod
     def _selection(self) -> dict[str, Any]:
@@ -264,16 +260,15 @@ class KafkaToKafkaOperator(AnnouncingOperator):
             # An item may have templates, such as of the time, and a mapped group others.
             if item != self._item and not self._is_given_again():
                 check_item(self._item, item)
+        create, partitions = bool(self.create_target_topics), self.new_topic_partitions
+        self._new_targets = NewTargets(create, partitions, self.on_refused_config)
         self._new_targets.check(parameters.transform.topic_expr)
         if not ALLOW_CLIENT_CLASSES.flag():
             check_client_classes(parameters.source_options, parameters.sink_options)
         return parameters
 
     def _read_rendered(self) -> None:
-        """Read what each try takes as it is now, as a template has rendered it.
-
-        :raises InvalidInputError: if one is malformed.
-        """
+        """:raises InvalidInputError: if what each try takes as it is now, as a template renders it, is malformed."""
         read_rendered(self._declared, self, Decides.HOW, Decides.TRY)
 
     def _parsed(self) -> CopyParameters:
@@ -289,10 +284,6 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         for warning in check_names(parameters, spark_version):
             self.log.warning("%s", warning)
 
-    @property
-    def _new_targets(self) -> NewTargets:
-        return NewTargets(bool(self.create_target_topics), self.new_topic_partitions, self.on_refused_config)
-
     @contextmanager
     def _new_try(self, context: Context, parameters: CopyParameters, spark: SparkJobHook) -> Iterator[TaskTry]:
         """Connect to both clusters, for all steps of this try."""
@@ -300,8 +291,7 @@ class KafkaToKafkaOperator(AnnouncingOperator):
         ids = parameters.source_conn_id, parameters.target_conn_id
         with connected(*ids, self.kafka_timeout, waits_for_start=self._is_resumed) as (source, sink):
             self._tokens.check(spark.cluster, source, sink)
-            how, worker = how_of(self), worker_options_of(self, self._new_targets)
-            yield TaskTry(context, parameters, spark, source, sink, how, worker, self.log)
+            yield TaskTry(context, parameters, spark, source, sink, how_of(self), worker_options_of(self), self.log)
 
     def _remember(self, task_try: TaskTry) -> None:
         """Store the parameters for a retry; called before anything is submitted."""

@@ -84,10 +84,10 @@ class WorkerOptions:
     follows_trigger: bool = False
 
 
-def worker_options_of(operator: Any, new_targets: NewTargets) -> WorkerOptions:
+def worker_options_of(operator: Any) -> WorkerOptions:
     """Those of an operator."""
-    given, follows_trigger = _given(operator, WorkerOptions), operator._follows_trigger
-    return WorkerOptions(**{**given, "new_targets": new_targets, "follows_trigger": follows_trigger})
+    own = {"new_targets": operator._new_targets, "follows_trigger": operator._follows_trigger}
+    return WorkerOptions(**{**_given(operator, WorkerOptions), **own})
 
 
 def how_of(operator: Any) -> How:
