@@ -91,7 +91,7 @@ class DeferrableOperator(SparkJobOperator):
         trigger: SparkApplicationTrigger | DriverPodTrigger
         if isinstance(manager, ResourceManager):
             by_kerberos = manager.auth is not None
-            trigger = SparkApplicationTrigger(application_id, manager.address, by_kerberos, deadline, report_uri)
+            trigger = SparkApplicationTrigger(application_id, manager.addresses, by_kerberos, deadline, report_uri)
         else:
             trigger = DriverPodTrigger(application_id, manager.access.to_json(), deadline, report_uri)
         self.defer(trigger=trigger, method_name="resume")

@@ -63,7 +63,7 @@ class Applications:
                 "'yarn_resourcemanager_webapp_address' in the Extra of the connection "
                 f"{self._cluster.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
             ) from error
-        if secrets_in_url(manager.address):
+        if any(map(secrets_in_url, manager.addresses)):
             raise OptionError(_NOT_TO_BE_STORED.format("YARN's", self._cluster.spark_conn_id))
         return manager
 

@@ -211,7 +211,7 @@ class SparkSubmission(SparkSubmitHook):
         if isinstance(self.applications, KubernetesDriver):
             return super()._get_yarn_rm_base_url()
         # Also the one that Hadoop's configuration names, and of several the active one.
-        return self.applications.manager().address
+        return self.applications.manager().address()
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         # The process has just started; a kill a moment earlier found nothing to kill.

@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 
 class YarnApplications(ClusterApplications):
     """
-    :param manager: finds the ResourceManager, of which another one may be active at the next question. It raises
-        ValueError if the worker does not know its address, and RuntimeError if its login lacks a library.
+    :param manager: finds the ResourceManager. It raises ValueError if the worker does not know its address, and
+        RuntimeError if its login lacks a library.
     """
 
     def __init__(self, manager: Callable[[], ResourceManager]) -> None:
@@ -36,7 +36,7 @@ class YarnApplications(ClusterApplications):
 
     def page(self, application_id: str) -> str | None:
         try:
-            page = f"{self.manager().address}/cluster/app/{application_id}"
+            page = f"{self.manager().address()}/cluster/app/{application_id}"
         except (ValueError, RuntimeError):
             return None
         return page if is_on_yarn(application_id) and is_web_address(page) else None

@@ -43,12 +43,17 @@ def is_on_yarn(application_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ResourceManager:
-    """:param address: of its web interface, such as ``http://rm.example.com:8088``.
+    """:param addresses: of its web interface, such as ``http://rm.example.com:8088``; with high availability those of
+        all, of which the active one is found anew for each request.
     :param auth: None without a login.
     """
 
-    address: str
+    addresses: tuple[str, ...]
     auth: AuthBase | None = None
+
+    def address(self) -> str:
+        """The one that is active now."""
+        return active_address(self.addresses, self.auth)
 
     def applications(self, tag: str, states: Sequence[str] = ()) -> dict[str, str]:
         """The states of the applications with a tag, by id.
@@ -59,7 +64,7 @@ class ResourceManager:
         query = f"applicationTags={quote(tag)}" + (f"&states={','.join(states)}" if states else "")
         try:
             answer = requests.get(
-                f"{self.address}/ws/v1/cluster/apps?{query}&deSelects=resourceRequests",
+                f"{self.address()}/ws/v1/cluster/apps?{query}&deSelects=resourceRequests",
                 auth=self.auth,
                 timeout=_TIMEOUTS,
             )
@@ -78,7 +83,7 @@ class ResourceManager:
         """
         try:
             answer = requests.get(
-                f"{self.address}/ws/v1/cluster/apps/{quote(application_id)}", auth=self.auth, timeout=_TIMEOUTS
+                f"{self.address()}/ws/v1/cluster/apps/{quote(application_id)}", auth=self.auth, timeout=_TIMEOUTS
             )
             # Proxies and wrong addresses answer 404 too.
             if answer.status_code == _NOT_FOUND and _UNKNOWN in answer.text:
@@ -106,7 +111,7 @@ class ResourceManager:
         """
         try:
             answer = requests.put(
-                f"{self.address}/ws/v1/cluster/apps/{quote(application_id)}/state",
+                f"{self.address()}/ws/v1/cluster/apps/{quote(application_id)}/state",
                 json={"state": "KILLED"},
                 auth=self.auth,
                 timeout=_TIMEOUTS,
@@ -151,11 +156,11 @@ def resource_manager_of(
             ) from error
     named = str(extra.get(_ADDRESS_EXTRA) or "").strip()
     if named:
-        return ResourceManager((named if "://" in named else f"http://{named}").rstrip("/"), auth)
+        return ResourceManager(((named if "://" in named else f"http://{named}").rstrip("/"),), auth)
     addresses = resource_manager_addresses(environ)
     if not addresses:
         raise ValueError(f"neither {_ADDRESS_EXTRA!r} in the connection's Extra nor yarn-site.xml has it")
-    return ResourceManager(active_address(addresses, auth), auth)
+    return ResourceManager(tuple(addresses), auth)
 
 
 def by_kerberos() -> AuthBase:

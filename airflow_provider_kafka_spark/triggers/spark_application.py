@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from inspect import signature
@@ -117,7 +117,7 @@ class SparkApplicationTrigger(_ApplicationTrigger):
     """Follows an application on YARN.
 
     :param application_id: of an application with the tag of this package.
-    :param resource_manager: address of YARN's web interface.
+    :param resource_managers: address of YARN's web interface; with high availability those of all ResourceManagers.
     :param by_kerberos: log in there with the tickets of the triggerer's user.
     :param deadline: when the task's ``execution_timeout`` is over, in seconds since 1970; None without one.
     :param report_uri: of its report, beside which it says how far it is; None to say nothing of it.
@@ -126,20 +126,20 @@ class SparkApplicationTrigger(_ApplicationTrigger):
     def __init__(
         self,
         application_id: str,
-        resource_manager: str,
+        resource_managers: Sequence[str],
         by_kerberos: bool = False,
         deadline: float | None = None,
         report_uri: str | None = None,
     ) -> None:
         super().__init__(application_id, deadline, report_uri)
-        self.resource_manager = resource_manager
+        self.resource_managers = list(resource_managers)
         self.by_kerberos = by_kerberos
 
     def _manager(self) -> ResourceManager:
-        return ResourceManager(self.resource_manager, by_kerberos() if self.by_kerberos else None)
+        return ResourceManager(tuple(self.resource_managers), by_kerberos() if self.by_kerberos else None)
 
     def _address(self) -> Hashable:
-        return self.resource_manager, self.by_kerberos
+        return *self.resource_managers, self.by_kerberos
 
 
 class DriverPodTrigger(_ApplicationTrigger):

@@ -440,4 +440,4 @@ def test_the_login_to_yarn_is_that_of_the_spark_provider(
             yarn_rest.resource_manager_of(extra, options, {})
         return
     found = yarn_rest.resource_manager_of(extra, options, {})
-    assert (found.address, found.auth or "") == ("http://rm:8088", needs)
+    assert (found.addresses, found.auth or "") == (("http://rm:8088",), needs)

@@ -30,8 +30,11 @@ class Manager:
         self.requests: list[str] = []
         #: In place of an answer.
         self.says: tuple[int, str] | None = None
+        self.state = "ACTIVE"
 
     def answer(self, method: str, path: str) -> tuple[int, str]:
+        if path == "/ws/v1/cluster/info":
+            return 200, json.dumps({"clusterInfo": {"haState": self.state}})
         self.requests.append(path if method == "GET" else f"{method} {path}")
         if method == "PUT":
             self.alive.pop(path.split("/")[-2], None)
@@ -64,7 +67,7 @@ def test_all_triggers_of_a_cluster_share_one_request(manager: Manager) -> None:
     """Each sees the end of its own application, and nothing is left open."""
 
     async def follow() -> None:
-        waiting = [asyncio.ensure_future(fired(SparkApplicationTrigger(name, manager.address))) for name in IDS]
+        waiting = [asyncio.ensure_future(fired(SparkApplicationTrigger(name, [manager.address]))) for name in IDS]
         await until(lambda: len(manager.requests) >= 3, "requests")
         (watch,) = open_watches().values()
         assert not any(task.done() for task in waiting)
@@ -91,7 +94,7 @@ def test_progress_is_in_the_log(
     file = tmp_path / "report.json.progress"
 
     async def follow() -> None:
-        trigger = SparkApplicationTrigger(IDS[0], manager.address, report_uri=str(tmp_path / "report.json"))
+        trigger = SparkApplicationTrigger(IDS[0], [manager.address], report_uri=str(tmp_path / "report.json"))
         waiting = asyncio.ensure_future(fired(trigger))
         for content in ("", "{", "[1]", JobProgress(1, 4, 9.0).to_json(), JobProgress(2, 4, 12.0, 2.0).to_json()):
             file.write_text(content)
@@ -113,7 +116,7 @@ def test_an_outage_is_no_end(manager: Manager, says: tuple[int, str]) -> None:
     """Also where a proxy answers in place of YARN."""
 
     async def follow() -> None:
-        waiting = asyncio.ensure_future(fired(SparkApplicationTrigger(IDS[0], manager.address)))
+        waiting = asyncio.ensure_future(fired(SparkApplicationTrigger(IDS[0], [manager.address])))
         await until(lambda: len(manager.requests) >= 1, "requests")
         manager.says = says
         seen = len(manager.requests)
@@ -130,14 +133,14 @@ def test_after_a_long_outage_a_worker_decides(manager: Manager, monkeypatch: pyt
     monkeypatch.setattr(spark_application, "MAX_OUTAGE_SECONDS", 0.5)
     manager.says = (503, "")
 
-    assert asyncio.run(fired(SparkApplicationTrigger(IDS[0], manager.address))) == "unknown"
+    assert asyncio.run(fired(SparkApplicationTrigger(IDS[0], [manager.address]))) == "unknown"
 
 
 @pytest.mark.timeout(60)
 def test_the_deadline_ends_the_wait_at_its_time(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not at the next request."""
     monkeypatch.setattr(spark_application, "POLL_SECONDS", 3_600.0)
-    trigger = SparkApplicationTrigger(IDS[0], manager.address, deadline=time.time() + 0.3)
+    trigger = SparkApplicationTrigger(IDS[0], [manager.address], deadline=time.time() + 0.3)
 
     assert asyncio.run(fired(trigger)) == "timed_out"
     assert manager.requests == []
@@ -146,7 +149,7 @@ def test_the_deadline_ends_the_wait_at_its_time(manager: Manager, monkeypatch: p
 @pytest.mark.timeout(60)
 def test_a_triggerer_that_stops_ends_no_application(manager: Manager) -> None:
     """Only the order of a person does."""
-    trigger = SparkApplicationTrigger(IDS[0], manager.address)
+    trigger = SparkApplicationTrigger(IDS[0], [manager.address])
 
     async def stop() -> None:
         waiting = asyncio.ensure_future(fired(trigger))
@@ -167,4 +170,25 @@ def test_a_triggerer_that_stops_ends_no_application(manager: Manager) -> None:
 def test_an_order_that_yarn_does_not_take_is_only_logged(manager: Manager) -> None:
     manager.says = (403, "")
 
-    asyncio.run(SparkApplicationTrigger(IDS[0], manager.address).on_kill())
+    asyncio.run(SparkApplicationTrigger(IDS[0], [manager.address]).on_kill())
+
+
+@pytest.mark.timeout(60)
+def test_another_resource_manager_becomes_the_active_one(manager: Manager) -> None:
+    """While the task waits; it has the order of a person too."""
+    other = Manager()
+    other.state = "STANDBY"
+
+    async def fail_over() -> str:
+        trigger = SparkApplicationTrigger(IDS[0], [manager.address, other.address])
+        waiting = asyncio.ensure_future(fired(trigger))
+        await until(lambda: len(manager.requests) >= 1, "requests")
+        manager.state, manager.says, other.state = "STANDBY", (503, ""), "ACTIVE"
+        await until(lambda: len(other.requests) >= 1, "requests to the other one")
+        await trigger.on_kill()
+        return await waiting
+
+    with serving(other.answer) as other.address:
+        assert asyncio.run(fail_over()) == "ended"
+    assert IDS[0] not in other.alive
+    assert IDS[0] in manager.alive
