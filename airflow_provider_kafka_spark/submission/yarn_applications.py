@@ -35,11 +35,14 @@ class YarnApplications(ClusterApplications):
         return next(filter(is_on_yarn, self.manager().applications(tag)), None)
 
     def page(self, application_id: str) -> str | None:
+        # Jobs of other masters have an end, too, and YARN is not looked for then.
+        if not is_on_yarn(application_id):
+            return None
         try:
             page = f"{self.manager().address()}/cluster/app/{application_id}"
         except (ValueError, RuntimeError):
             return None
-        return page if is_on_yarn(application_id) and is_web_address(page) else None
+        return page if is_web_address(page) else None
 
     def _order(self, what: str, order: Callable[[ResourceManager], None]) -> None:
         try:

@@ -22,6 +22,7 @@ from airflow_provider_kafka_spark.core.errors import ConnectionConfigError, JobR
 from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredentials
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.submission import yarn_rest
+from airflow_provider_kafka_spark.submission.yarn_applications import YarnApplications
 from airflow_provider_kafka_spark.toolchain.connector import connector_jars
 from airflow_provider_kafka_spark.toolchain.java import find_java
 from airflow_provider_kafka_spark.toolchain.settings import CACHE_FOLDER
@@ -441,3 +442,7 @@ def test_the_login_to_yarn_is_that_of_the_spark_provider(
         return
     found = yarn_rest.resource_manager_of(extra, options, {})
     assert (found.addresses, found.auth or "") == (("http://rm:8088",), needs)
+
+
+def test_yarn_is_not_looked_for_after_a_job_of_another_master() -> None:
+    assert YarnApplications(lambda: pytest.fail("It was looked for.")).page("local-1700000000000") is None
