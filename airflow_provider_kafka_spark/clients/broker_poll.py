@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import TopicDescription
 
 from airflow_provider_kafka_spark.clients.consumer_group import committed_offsets
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
@@ -48,13 +49,9 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
     chosen = {query: query.selection.matching(names) for query in wanted}
     topics = {name for found in chosen.values() for name in found}
     failures = _refused_topics(client, wanted, names) | _faulty_topics(client, metadata, topics)
-    partitions = [
-        TopicPartition(name, number)
-        for name in sorted(topics)
-        if ("topic", name) not in failures
-        for number in sorted(metadata.topics[name].partitions)
-    ]
-    vanished: set[str] = set()
+    # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
+    described = _described(client, topics - {name for _, name in failures})
+    partitions = _all_partitions(client, metadata, described, topics, failures)
     # Commits first: on a live topic later requests return higher offsets, and a commit must not appear to be beyond the
     # end.
     committed = _commits(client, chosen, partitions, failures)
@@ -63,14 +60,13 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
         for name in found:
             stamps[name] |= query.timestamps
     with_newest = {name for query, found in chosen.items() if query.newest for name in found}
-    # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
-    ids = _ids(client, {name for query, found in chosen.items() if query.identity for name in found})
-    offsets = read_offsets(client, partitions, stamps, with_newest, on_error=partial(_note, failures, vanished))
+    offsets = read_offsets(client, partitions, stamps, with_newest, on_error=partial(_note, failures))
     with_configs = {name for query, found in chosen.items() if query.retention for name in found}
     configs = _configs(client, with_configs, failures)
+    ids = {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
     return BrokerSnapshot(
-        cluster=offsets.cluster_state(sorted(topics - vanished), metadata.cluster_id, client.conn_id, ids, configs),
-        names=names - vanished,
+        cluster=offsets.cluster_state(sorted(topics), metadata.cluster_id, client.conn_id, ids, configs),
+        names=names,
         newest=offsets.newest,
         committed=committed,
         failures=failures,
@@ -100,13 +96,11 @@ def _faulty_topics(client: KafkaClient, metadata: Any, topics: Collection[str]) 
     }
 
 
-def _note(failures: Failures, vanished: set[str], topic: str, error: KafkaSparkError) -> None:
-    """Remember what is about this topic alone.
-
-    :param vanished: topics that were deleted since the metadata was read.
-    """
+def _note(failures: Failures, topic: str, error: KafkaSparkError) -> None:
+    """Remember what is about this topic alone."""
     if isinstance(error, UnknownTopicError):
-        vanished.add(topic)
+        # It is listed: it was deleted meanwhile, or the leader does not know a new partition yet. The next list says.
+        failures[("topic", topic)] = BrokerUnavailableError(str(error))
     elif isinstance(error, (BrokerUnavailableError, BrokerAuthenticationError)) and not is_transient(error):
         raise error
     else:
@@ -177,14 +171,38 @@ def _configs(client: KafkaClient, names: Collection[str], failures: Failures) ->
         return {}
 
 
-def _ids(client: KafkaClient, names: Collection[str]) -> dict[str, str]:
-    """The ids of topics, as far as brokers return them."""
-    ids: dict[str, str] = {}
+def _described(client: KafkaClient, names: Collection[str]) -> dict[str, TopicDescription]:
+    """What brokers say of topics that are asked for by name, as far as they do."""
+    described = {}
     for name, future in client.describe_topics(names).items():
         try:
-            topic = client.result(future, f"describing topic {name!r}")
+            described[name] = client.result(future, f"describing topic {name!r}")
         except (BrokerAuthorizationError, UnknownTopicError):
             continue
-        if topic.topic_id is not None:
-            ids[name] = str(topic.topic_id)
-    return ids
+    return described
+
+
+def _all_partitions(
+    client: KafkaClient,
+    metadata: Any,
+    described: Mapping[str, TopicDescription],
+    topics: Collection[str],
+    failures: Failures,
+) -> list[TopicPartition]:
+    """The partitions of topics without a failure, by two answers: of two brokers perhaps, of which one that has just
+    started may not know all of them yet.
+    """
+    partitions = []
+    for name in sorted(topics):
+        if ("topic", name) in failures:
+            continue
+        numbers = set(metadata.topics[name].partitions)
+        if name in described:
+            numbers |= {p.id for p in described[name].partitions}
+        if not numbers:
+            failures["topic", name] = BrokerUnavailableError(
+                f"The brokers must describe the partitions of {name!r}; they list it without any (connection "
+                f"{client.conn_id!r}). A broker that has just started may not know them yet."
+            )
+        partitions += [TopicPartition(name, number) for number in sorted(numbers)]
+    return partitions

@@ -94,7 +94,8 @@ def read_offsets(
     :param ahead_ms: by topic, how far a record's time may lie ahead of now, in ms; :data:`AHEAD_MS` where it is not
         named.
     :param on_error: is called with the topic and its error; it raises, or the topic is left out.
-    :param retry_seconds: how long each request is sent again while a partition has no leader.
+    :param retry_seconds: how long each request is sent again while a partition has no leader, or its leader does not
+        know it.
     """
     requests = _Requests(client, on_error, retry_seconds)
     ask, lost = requests.ask, requests.lost
@@ -190,11 +191,18 @@ class _Requests:
                     for p, answer in _offsets_of(self._client, partitions, answers):
                         if isinstance(answer, ListOffsetsResultInfo):
                             known[p] = answer
-                        elif p.topic not in self.lost and (not is_transient(answer) or time.monotonic() >= deadline):
+                        elif p.topic not in self.lost and (not _may_pass(answer) or time.monotonic() >= deadline):
                             self.leave_out(p.topic, answer)
             if any(request.keys() - known.keys() for known, request in missing):
                 time.sleep(min(0.2, self._retry_seconds))
         return found
+
+
+def _may_pass(answer: KafkaSparkError) -> bool:
+    """Whether a leader may answer soon. One whose metadata lack a new partition says that it is unknown, which Kafka's
+    Java clients take for a reason to ask again too (``UnknownTopicOrPartitionException`` is a ``RetriableException``).
+    """
+    return isinstance(answer, UnknownTopicError) or is_transient(answer)
 
 
 def _first_at(

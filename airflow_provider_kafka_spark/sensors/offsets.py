@@ -17,7 +17,6 @@ from airflow_provider_kafka_spark.core.checks import (
     check_connection_id,
     check_seconds,
     given_flag,
-    is_read_committed,
 )
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.condition import Condition
@@ -27,9 +26,9 @@ from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.outage import Outage
 from airflow_provider_kafka_spark.core.conditions.since import SinceCheckpoint, names_location
 from airflow_provider_kafka_spark.core.conditions.timestamp_reached import TimestampReached
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, BrokerUnavailableError
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
-from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 from airflow_provider_kafka_spark.failure import no_retry_on_permanent_error, soft_failure, undated_run_explained
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.state.checkpoint import read_checkpoint
@@ -227,9 +226,14 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
             if first == LATEST:
                 first = "earliest"
                 if store.is_new:
-                    rules = ReadRules(is_read_committed(self.isolation_level))
+                    scope = TopicScope.parse(
+                        self.topics,
+                        self.topic_pattern,
+                        isolation_level=self.isolation_level,
+                        missing_topic=self.missing_topic,
+                    )
                     try:
-                        before = before.at_end(self._identified(), selection, rules)
+                        before = before.at_end(self._identified(), scope)
                     except BrokerUnavailableError as error:
                         self._outage.began(error, self.log)
                         return False
@@ -251,7 +255,7 @@ class KafkaNewRecordsSensor(KafkaOffsetsSensor):
         self._check_parameters()
         names = None if self.topics is None else tuple(self.topics)
         with KafkaHook(self.source_conn_id, self.kafka_timeout) as hook:
-            return fetch_snapshot(hook, [BrokerQuery(names, self.topic_pattern, identity=True)])
+            return fetch_snapshot(hook, [BrokerQuery(names, self.topic_pattern)])
 
     def _parse(self, **common: Any) -> NewRecords:
         condition = NewRecords.parse(

@@ -15,7 +15,9 @@ from confluent_kafka.admin import (
 )
 
 from airflow_provider_kafka_spark.clients import kafka_client
+from airflow_provider_kafka_spark.clients.broker_poll import fetch_snapshot
 from airflow_provider_kafka_spark.clients.connection.broker_failures import BrokerFailures
+from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery
 from airflow_provider_kafka_spark.core.errors import (
     BrokerAuthenticationError,
     BrokerAuthorizationError,
@@ -37,16 +39,22 @@ Connection = Callable[..., None]
 def test_a_broker_that_does_not_know_all_partitions_yet(
     kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that has just started: what another one says counts too."""
+    """As one that has just started: what another one says counts too, for a plan and for a sensor."""
     name = topic(3)
     kafka.produce(name, [Record(value=b"v", partition=2)])
     with KafkaHook() as hook:
         known = hook.metadata()
         del known.topics[name].partitions[2]
         monkeypatch.setattr(hook, "metadata", lambda: known)
-        state = hook.state([name])
+        states = [hook.state([name]).topic(name), fetch_snapshot(hook, [BrokerQuery((name,))]).topic(name)]
+        known.topics[name].partitions.clear()
+        monkeypatch.setattr(hook, "describe_topics", lambda _: {})
+        none = fetch_snapshot(hook, [BrokerQuery((name,))])
 
-    assert {number: p.high_watermark for number, p in state.topic(name).partitions.items()} == {0: 0, 1: 0, 2: 1}
+    for state in states:
+        assert {number: p.high_watermark for number, p in state.partitions.items()} == {0: 0, 1: 0, 2: 1}
+    with pytest.raises(BrokerUnavailableError, match="list it without any"):
+        none.topic(name)
 
 
 def test_returns_the_state_of_each_topic(kafka: KafkaBroker, topic: TopicFactory) -> None:

@@ -18,14 +18,13 @@ from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 
 @dataclass(frozen=True, slots=True)
 class BrokerQuery:
-    """What one sensor queries. Equal queries are sent once.
+    """What one sensor queries of topics, apart from their ids and ends. Equal queries are sent once.
 
     :param topics: names of topics; None where there is a pattern.
     :param pattern: a regular expression of whole names.
     :param timestamps: in ms; the first offset at or after each, for every partition.
     :param newest: include the largest timestamp of every partition.
     :param retention: include the topics' configurations, which show what retention may have deleted.
-    :param identity: include the ids of the topics.
     :param reached: include which of these logs were cut since.
     :param group_id: include the commits of this consumer group.
     :param checkpoint_location: include the finished offsets of this checkpoint.
@@ -36,7 +35,6 @@ class BrokerQuery:
     timestamps: frozenset[int] = frozenset()
     newest: bool = False
     retention: bool = False
-    identity: bool = False
     reached: frozenset[Reached] = frozenset()
     group_id: str | None = None
     checkpoint_location: str | None = None
@@ -75,6 +73,11 @@ class BrokerSnapshot:
     @property
     def now_ms(self) -> int:
         return self.cluster.now_ms
+
+    @property
+    def asked_or_listed(self) -> frozenset[str]:
+        """All topics that are listed, and those that are not and were refused; reading one of these raises why."""
+        return self.names | {name for kind, name in self.failures if kind == "topic"}
 
     def topic(self, name: str) -> TopicState:
         """:raises KafkaSparkError: if its request failed."""

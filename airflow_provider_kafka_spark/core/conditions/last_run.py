@@ -14,12 +14,12 @@ from typing import Any
 from airflow_provider_kafka_spark.core.checks import read_json
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerSnapshot, ConditionResult
 from airflow_provider_kafka_spark.core.conditions.since import SinceOffsets, parse_since
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.known_topics import TOPIC_ID, KnownTopics, offsets_in
-from airflow_provider_kafka_spark.core.topics.resolve import ReadRules
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
 
 _VERSION = 3
@@ -81,10 +81,14 @@ class LastRun:
             Bound(Earliest(), {p: AtOffset(at) for p, at in offsets.items()}), topic_ids, epochs
         ).to_json()
 
-    def at_end(self, snapshot: BrokerSnapshot, selection: Selection, rules: ReadRules) -> LastRun:
-        """At the end of the topics, as if a run had found all that is there. What does not exist yet is new later."""
-        topics = selection.matching(snapshot.names)
-        ends = {p: rules.end_of(state) for p, state in snapshot.partitions(topics).items()}
+    def at_end(self, snapshot: BrokerSnapshot, scope: TopicScope) -> LastRun:
+        """At the end of the topics, as if a run had found all that is there. What does not exist yet is new later.
+
+        :raises KafkaSparkError: if a topic cannot be read: its records from before would be new later.
+        """
+        scope.present_topics(snapshot)
+        topics = scope.selection.matching(snapshot.asked_or_listed)
+        ends = {p: scope.rules.end_of(state) for p, state in snapshot.partitions(topics).items()}
         return replace(self, offsets=ends, topic_ids=snapshot.known(topics).topic_ids, epochs=snapshot.epochs(topics))
 
     def found_by(self, run_id: str) -> ConditionResult | None:

@@ -96,7 +96,6 @@ class NewRecords:
             *self.scope.topics_or_pattern,
             timestamps=frozenset(timestamps if cutoff is None else timestamps | {cutoff}),
             retention=isinstance(since, SinceTimestamp),
-            identity=True,
             reached=since.position.reached if isinstance(since, SinceOffsets) else frozenset(),
             group_id=since.group_id if isinstance(since, SinceGroup) else None,
             checkpoint_location=since.location if isinstance(since, SinceCheckpoint) else None,

@@ -52,7 +52,6 @@ class TimestampReached:
             *self.scope.topics_or_pattern,
             timestamps=frozenset({self.epoch_ms}),
             newest=self.idle_ms is not None,
-            identity=True,
         )
 
     def check(self, snapshot: BrokerSnapshot, now_ms: int) -> ConditionResult:  # noqa: ARG002 - as the others

@@ -70,10 +70,8 @@ class TopicScope:
         :raises UnknownTopicError: if a topic does not exist, or a pattern matches none, and that is not to be waited
             for.
         """
-        # A topic with a failed request exists or is not visible to the login; reading it raises the failure.
-        failed = {name for kind, name in snapshot.failures if kind == "topic"}
         try:
-            return self.selection.topic_names(snapshot.names | failed)
+            return self.selection.topic_names(snapshot.asked_or_listed)
         except UnknownTopicError as error:
             if self.missing_topic == "wait":
                 return str(error)

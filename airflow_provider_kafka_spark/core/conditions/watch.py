@@ -122,7 +122,7 @@ class Watch:
         begins = state is None or dict(state.selection) != self._selection_json()
         condition = self.condition if begins else self._from_offsets({})
         reached = frozenset[Reached]() if state is None else state.position.reached
-        return replace(condition.query(now_ms), identity=True, reached=reached)
+        return replace(condition.query(now_ms), reached=reached)
 
     def evaluate(
         self, state: WatchState | None, snapshot: BrokerSnapshot, now_ms: int

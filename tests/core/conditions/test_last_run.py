@@ -11,13 +11,22 @@ from airflow_provider_kafka_spark.core.conditions.condition import parse_conditi
 from airflow_provider_kafka_spark.core.conditions.last_run import MAX_RANGES, MAX_RUNS, LastRun, first_of
 from airflow_provider_kafka_spark.core.conditions.new_records import NewRecords
 from airflow_provider_kafka_spark.core.conditions.since import parse_since
-from airflow_provider_kafka_spark.core.errors import BoundError, ConcurrentRunsError, DataLossError, ProtocolError
+from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
+from airflow_provider_kafka_spark.core.errors import (
+    BoundError,
+    BrokerAuthorizationError,
+    ConcurrentRunsError,
+    DataLossError,
+    ProtocolError,
+    UnknownTopicError,
+)
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.broker_state import Selection
 from airflow_provider_kafka_spark.core.topics.log_ends import Reached
 from tests.core.conditions.snapshots import NOW, snapshot, state
 
 ORDERS = Selection(["orders"], None, None)
+ORDERS_0 = TopicPartition("orders", 0)
 
 
 def found(
@@ -49,6 +58,27 @@ def test_each_run_begins_where_the_last_one_ended_and_finds_the_same_again() -> 
     second = found(10, 20, topic_id="id")
     assert (again.value, again.xcoms) == (second.value, second.xcoms)
     assert state.found_by("run-9") is None
+
+
+@pytest.mark.parametrize("missing_topic", ["fail", "wait"])
+def test_the_end_of_a_topic_that_cannot_be_read_is_unknown(missing_topic: str) -> None:
+    """All that was in it would be new when it can be read."""
+    scope = TopicScope.parse(["orders", "payments"], missing_topic=missing_topic)
+    refused = BrokerAuthorizationError("It needs DESCRIBE on topic 'payments'.")
+
+    with pytest.raises(BrokerAuthorizationError, match="payments"):
+        LastRun().at_end(snapshot({"orders": [state(0, 20)]}, failures={("topic", "payments"): refused}), scope)
+
+
+def test_the_end_of_a_topic_that_does_not_exist_is_its_start() -> None:
+    """Only where it may be missing: an answer without it may also be one of a broker that has just started."""
+    there = snapshot({"orders": [state(0, 20)]})
+
+    fails, waits = (TopicScope.parse(["orders", "later"], missing_topic=what) for what in ("fail", "wait"))
+
+    assert LastRun().at_end(there, waits).offsets == {ORDERS_0: 20}
+    with pytest.raises(UnknownTopicError, match="later"):
+        LastRun().at_end(there, fails)
 
 
 def test_what_another_run_has_found_meanwhile_is_not_found_twice() -> None:
