@@ -83,13 +83,14 @@ class SparkJobHook(BaseHook):
         self._progress: JobProgress | None = None
         self.applications = Applications(self.cluster, lambda: self._killed)
 
-    def check(self) -> None:
+    def check(self, *, asks_cluster: bool = True) -> None:
         """Check everything that a submission needs, before anything is planned or started.
 
+        :param asks_cluster: as there.
         :raises KafkaSparkError: as
             :meth:`~airflow_provider_kafka_spark.submission.spark_cluster.SparkCluster.check`.
         """
-        self.cluster.check()
+        self.cluster.check(asks_cluster=asks_cluster)
 
     def remote_job(self, run_id: str, instance: str, digest: str) -> RemoteJob | None:
         """How another try finds the job that is about to be submitted; None if its driver ends with this worker.

@@ -140,6 +140,8 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         submits = not self.plan_only and not self._follows_trigger
         manager = self._manager_for(spark, context) if submits else None
         stale_lock = self._free_checkpoint(spark, folder, context) if submits else None
+        if not self._follows_trigger:
+            spark.cluster.check_rights()
         checkpoint = folder.read()
         with self._new_try(context, parameters, spark) as task_try:
             group, job = _group_of(task_try), self._deferred(store)
@@ -196,7 +198,7 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
             )
 
     def _check_submission(self, spark: SparkJobHook, folder: CheckpointFolder) -> None:
-        spark.check()
+        spark.check(asks_cluster=False)
         on_worker = spark.cluster.deployment.driver_on_worker
         if not on_worker and folder.is_local and "file:" not in folder.location:
             raise CheckpointError(

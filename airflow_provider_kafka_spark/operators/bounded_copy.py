@@ -123,7 +123,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
             earlier = None if state.earlier is None else state.earlier.still_there(state.proved_ids)
             return self._return_stored_result(context, ledger, state.result, earlier)
         spark = self._new_spark_hook(context, parameters.delivery)
-        spark.check()
+        spark.check(asks_cluster=state.remote is None)
         self._check_names(parameters, spark.cluster.spark_home.spark_version)
         manager = None if self.plan_only else self._manager_for(spark, context)
         earlier = None
@@ -253,6 +253,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         report = report_of_earlier(task_try, state, planned, said, is_own=self._follows_trigger)
         if report is not None:
             return state, report
+        if state.remote is not None:
+            task_try.spark.cluster.check_rights()
         announce_retry(task_try, state, planned)
         with self._logins(task_try.context, task_try.spark, task_try.source, task_try.sink) as logins:
             remote = task_try.spark.remote_job(planned.run_id, planned.instance, planned.digest)

@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_kafka_spark.core.errors import ConnectionConfigError
+from airflow_provider_kafka_spark.core.errors import ClusterUnavailableError, ConnectionConfigError
 from airflow_provider_kafka_spark.core.secrets import without_user
 from airflow_provider_kafka_spark.core.spark.driver_pod import APPLICATION_LABEL, LABEL, RIGHTS, ApiAccess, DriverPod
 
@@ -31,6 +31,11 @@ _MOST_ENDED = 20
 _ABANDONED_SECONDS = 600
 _OF_DRIVERS = "spark-role=driver"
 _NOT_FOUND, _CONFLICT = 404, 409
+_REFUSED = (401, 403)
+
+
+class RefusedError(RuntimeError):
+    """The API server refuses the login."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +133,14 @@ class KubernetesApi:
     def check_rights(self, conn_id: str) -> None:
         """
         :param conn_id: of the Spark connection, for errors.
-        :raises ConnectionConfigError: if the API server does not answer, or the login lacks a right.
+        :raises ConnectionConfigError: if the API server refuses the login, or that lacks a right.
+        :raises ClusterUnavailableError: if it does not answer, or something else does.
         """
         try:
             missing = self.missing_rights()
         except RuntimeError as error:
-            raise ConnectionConfigError(
+            kind = ConnectionConfigError if isinstance(error, RefusedError) else ClusterUnavailableError
+            raise kind(
                 f"The API server of connection {conn_id!r} ({without_user(self.access.address)}) must answer the "
                 f"worker; got {error}. Check the kubeconfig of the worker, or the service account of its pod."
             ) from error
@@ -152,7 +159,11 @@ class KubernetesApi:
         for verb, resource in RIGHTS:
             wanted = {"namespace": self.access.namespace, "verb": verb, "resource": resource}
             review = self._ask_with(AuthorizationV1Api, partial(_review, {"spec": {"resourceAttributes": wanted}}))
-            if not (review.get("status") or {}).get("allowed"):
+            try:
+                allowed = review["status"]["allowed"]
+            except (KeyError, TypeError):
+                raise RuntimeError("an answer that says nothing of a right, as of a proxy") from None
+            if not allowed:
                 lacking.append(f"{verb} {resource}")
         return lacking
 
@@ -182,7 +193,8 @@ class KubernetesApi:
         except ApiException as error:
             if allowed is not None and error.status == allowed:
                 return None
-            raise RuntimeError(_refusal(error.status, error.body, error.reason)) from error
+            kind = RefusedError if error.status in _REFUSED else RuntimeError
+            raise kind(_refusal(error.status, error.body, error.reason)) from error
         except Exception as error:
             # Its client raises any error of its transport and of the login's plugin, and hides those of TLS.
             told = error.__context__ if isinstance(error.__context__, ApiException) else error

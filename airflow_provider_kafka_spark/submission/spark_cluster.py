@@ -74,9 +74,10 @@ class SparkCluster:
         self._kafka_connector = kafka_connector
         self._report_location = report_location
 
-    def check(self) -> None:
+    def check(self, *, asks_cluster: bool = True) -> None:
         """Check everything that a submission needs, before anything is planned or started.
 
+        :param asks_cluster: as :meth:`check_rights` too; a try that waits for an earlier job asks after that.
         :raises ConnectionConfigError: if the Spark connection is missing, or leads to Kubernetes without the provider
             for it.
         :raises SparkSubmitNotFoundError: if there is no ``spark-submit``.
@@ -112,7 +113,9 @@ class SparkCluster:
         find_java(home.minimum_java)
         self.jars.connector  # noqa: B018 - the jars are fetched here, before anything else happens
         self.report_folder  # noqa: B018
-        self._check_kubernetes()
+        self._check_image()
+        if asks_cluster:
+            self.check_rights()
         self.history_server  # noqa: B018
         if self.deployment.executors_on_worker:
             CLASS_ARCHIVE.flag()
@@ -169,10 +172,9 @@ class SparkCluster:
         """As :func:`resource_manager_of`."""
         return resource_manager_of(self._connection.extra, self.submit_options, self._environ)
 
-    def _check_kubernetes(self) -> None:
+    def _check_image(self) -> None:
         """
         :raises OptionError: if the connector's jars cannot reach the pods.
-        :raises ConnectionConfigError: as :meth:`KubernetesApi.check_rights`.
         """
         if self.kubernetes is None:
             return
@@ -182,7 +184,14 @@ class SparkCluster:
                 "reach the pods. Put it into the image's /opt/spark/jars and pass kafka_connector='provided', or "
                 f"let Spark upload the jars by {UPLOAD_PATH} in conf (it never removes them)."
             )
-        self.kubernetes.check_rights(self.spark_conn_id)
+
+    def check_rights(self) -> None:
+        """Ask Kubernetes whether the worker may do what a submission needs.
+
+        :raises KafkaSparkError: as :meth:`KubernetesApi.check_rights`.
+        """
+        if self.kubernetes is not None:
+            self.kubernetes.check_rights(self.spark_conn_id)
 
     @cached_property
     def spark_home(self) -> SparkHome:

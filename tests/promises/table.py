@@ -851,6 +851,9 @@ CheckpointUnavailableError
   quick: local
 ClassArchiveError
   tests/toolchain/test_class_archive.py::test_what_no_jvm_starts_with_is_not_kept
+ClusterUnavailableError
+  tests/submission/test_kubernetes_api.py::test_only_a_refusal_fails_the_task_for_good
+  quick: local
 ConcurrentRunsError
   tests/sensors/test_offsets.py::test_two_runs_at_a_time_do_not_find_the_same
 ConsumerGroupActiveError

@@ -132,6 +132,22 @@ class JobFolderError(SubmitError):
     checks = listed('df -h "${TMPDIR:-/tmp}"')
 
 
+class ClusterUnavailableError(SubmitError):
+    """Kubernetes did not answer whether the worker may submit a job. Nothing was submitted.
+
+    Check that the worker reaches the API server which the message names; a retry asks again.
+    """
+
+    code = "KS610"
+    retriable = True
+    causes = listed(
+        "The API server is down, restarts or is overloaded.",
+        "The network, a proxy or a certificate lies between it and the worker.",
+        "The worker's kubeconfig lacks the context or a file that it names.",
+    )
+    checks = listed("kubectl auth can-i create pods")
+
+
 class StartNotRecordedError(SubmitError):
     """Airflow did not record the start of the job, so a retry could not wait for its end. The job was stopped.
 
