@@ -13,7 +13,7 @@ from confluent_kafka.admin import TopicDescription
 from airflow_provider_kafka_spark.clients.consumer_group import committed_offsets
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_of
-from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
+from airflow_provider_kafka_spark.clients.permissions import unlisted_topics
 from airflow_provider_kafka_spark.clients.topic_configs import topic_configs
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.conditions.broker_snapshot import BrokerQuery, BrokerSnapshot
@@ -48,7 +48,7 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
     names = frozenset(metadata.topics)
     chosen = {query: query.selection.matching(names) for query in wanted}
     topics = {name for found in chosen.values() for name in found}
-    failures = _refused_topics(client, wanted, names) | _faulty_topics(client, metadata, topics)
+    failures = _unlisted_topics(client, wanted, names) | _faulty_topics(client, metadata, topics)
     # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
     described = _described(client, topics - {name for _, name in failures})
     partitions = _all_partitions(client, metadata, described, topics, failures)
@@ -74,14 +74,14 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
     )
 
 
-def _refused_topics(client: KafkaClient, queries: Collection[BrokerQuery], names: Collection[str]) -> Failures:
-    """The topics that are not listed because the login may not see them."""
+def _unlisted_topics(client: KafkaClient, queries: Collection[BrokerQuery], names: Collection[str]) -> Failures:
+    """The topics that are not listed and may exist."""
     failures: Failures = {}
     # Where a moment is searched, records are read.
     for operation, asking in (("DESCRIBE", queries), ("READ", [query for query in queries if query.timestamps])):
         not_listed = {name for query in asking for name in query.topics or ()}.difference(names)
-        refusals = unauthorized_topics(client, not_listed, operation)
-        failures |= {("topic", name): refusal for name, refusal in refusals.items()}
+        reasons = unlisted_topics(client, not_listed, operation)
+        failures |= {("topic", name): reason for name, reason in reasons.items()}
     return failures
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation
 
 from airflow_provider_kafka_spark.clients.connection.listener_probe import ask_all, find_listener_fault
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
+from airflow_provider_kafka_spark.clients.permissions import unlisted_topics
 from airflow_provider_kafka_spark.core.connection.client_config import KafkaClientConfig
 from airflow_provider_kafka_spark.core.connection.client_properties import Server, parse_servers
 from airflow_provider_kafka_spark.core.errors import BrokerError, BrokerTlsError, KafkaSparkError
@@ -199,7 +199,7 @@ def _look_at_permissions(client: KafkaClient, metadata: Callable[[], Any]) -> st
     client.timeout = _PERMISSION_SECONDS
     names = sorted(name for name in metadata().topics if not name.startswith("__"))[:_MAX_TOPICS]
     if not names:
-        if unauthorized_topics(client, [_NO_TOPIC]):
+        if unlisted_topics(client, [_NO_TOPIC]):
             raise _CheckFailedError(
                 "The login sees no topic: it may DESCRIBE none of those that there are. Grant READ on the topics that "
                 "are copied, and WRITE on those that are copied to; the documentation on permissions lists what "

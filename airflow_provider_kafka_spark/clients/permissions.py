@@ -6,7 +6,12 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
-from airflow_provider_kafka_spark.core.errors import BrokerAuthorizationError, BrokerError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import (
+    BrokerAuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    UnknownTopicError,
+)
 
 
 def check_topics(client: KafkaClient, topics: Iterable[str], *operations: str) -> None:
@@ -30,19 +35,25 @@ def check_topics(client: KafkaClient, topics: Iterable[str], *operations: str) -
         check_operations(client, f"topic {name!r}", topic.authorized_operations, *operations)
 
 
-def unauthorized_topics(
-    client: KafkaClient, names: Collection[str], operation: str = "DESCRIBE"
-) -> dict[str, BrokerAuthorizationError]:
-    """The topics that are not listed because the login may not see them, each with the refusal.
+def unlisted_topics(client: KafkaClient, names: Collection[str], operation: str = "DESCRIBE") -> dict[str, BrokerError]:
+    """Which of the topics that are not listed may exist nevertheless, each with the reason why it is not listed.
 
+    Any broker answers with a list; a request by name goes to the controller (``rd_kafka_DescribeTopics``), and returns
+    what the login may not see as a refusal.
+
+    :param names: of topics that a broker's list lacks.
     :raises BrokerUnavailableError: if no broker answers within the time-out.
     """
-    refusals: dict[str, BrokerAuthorizationError] = {}
+    reasons: dict[str, BrokerError] = {}
     for name, future in client.describe_topics(names).items():
         try:
             client.result(future, f"describing topic {name!r}", f"{operation} on topic {name!r}")
+            reasons[name] = BrokerUnavailableError(
+                f"All brokers must know the topic {name!r}; a list of topics lacks it, and a request by name finds it "
+                f"(connection {client.conn_id!r}). A broker that has just started may not know all topics yet."
+            )
         except BrokerAuthorizationError as refusal:
-            refusals[name] = refusal
+            reasons[name] = refusal
         except UnknownTopicError:
             # The caller reports it.
             continue
@@ -50,7 +61,7 @@ def unauthorized_topics(
             # Brokers also answer this for an illegal name. An outage or a refused login is not about the topic.
             if type(error) is not BrokerError:
                 raise
-    return refusals
+    return reasons
 
 
 def check_operations(client: KafkaClient, resource: str, permitted: Collection[Enum] | None, *operations: str) -> None:

@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.clients.connection_check import check_connecti
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
 from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_of
-from airflow_provider_kafka_spark.clients.permissions import unauthorized_topics
+from airflow_provider_kafka_spark.clients.permissions import unlisted_topics
 from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
 from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_configs import topic_configs
@@ -60,9 +60,11 @@ class KafkaHook(KafkaClient):
         :param named: topics that are selected by name.
         :param operation: the intended operation, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
         :raises BrokerAuthorizationError: if the login may not see one of them.
+        :raises BrokerUnavailableError: if no broker answers within the time-out, or brokers do not agree whether one of
+            them exists.
         """
         names = frozenset(self.metadata().topics)
-        self._raise_if_unauthorized(set(named) - names, operation)
+        self._raise_if_unlisted(set(named) - names, operation)
         return names
 
     def state(
@@ -83,13 +85,14 @@ class KafkaHook(KafkaClient):
         :param operation: the intended operation, for the message; ``READ`` and ``WRITE`` include ``DESCRIBE``.
         :param only: the partitions that are asked for; by default all of these topics. One that does not exist is left
             out.
-        :raises BrokerUnavailableError: if no broker answers within the time-out.
+        :raises BrokerUnavailableError: if no broker answers within the time-out, or brokers do not agree whether a
+            topic exists.
         :raises BrokerAuthenticationError: if the login is refused.
         :raises BrokerAuthorizationError: if the login may not describe a topic.
         """
         metadata, names = self.metadata(), sorted(set(topics))
         wanted = {name: metadata.topics[name] for name in names if name in metadata.topics}
-        self._raise_if_unauthorized(set(names) - set(wanted), operation)
+        self._raise_if_unlisted(set(names) - set(wanted), operation)
         for name, topic in wanted.items():
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise self.to_error(
@@ -174,7 +177,7 @@ class KafkaHook(KafkaClient):
         futures = self.describe_topics(topics)
         return {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
 
-    def _raise_if_unauthorized(self, names: Collection[str], operation: str) -> None:
-        """Brokers omit topics from their lists that the login may not see; a request by name returns the refusal."""
-        for refusal in unauthorized_topics(self, names, operation).values():
-            raise refusal
+    def _raise_if_unlisted(self, names: Collection[str], operation: str) -> None:
+        """Brokers omit topics from their lists that the login may not see, or that they do not know yet."""
+        for reason in unlisted_topics(self, names, operation).values():
+            raise reason

@@ -13,7 +13,7 @@ from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
-from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, by_topic
+from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Checkpoint
@@ -230,7 +230,9 @@ def _source_state(
     :param begins: and does not go on from its checkpoint.
     """
     chosen, source = task_try.parameters.selection, task_try.source
-    known = {p.topic for p in checkpoint.finished} if checkpoint is not None else set()
+    # A reset goes on with nothing of the checkpoint.
+    finished = frozenset[TopicPartition]() if checkpoint is None or begins else checkpoint.partitions
+    known = {p.topic for p in finished}
     existing = source.topic_names(chosen["topics"] or chosen["assign"] or (), "READ")
     # A missing topic of the checkpoint is distinguished from a misspelt one later.
     selected = selection.matching(existing) if known else frozenset(selection.topic_names(existing))
@@ -238,9 +240,9 @@ def _source_state(
     begin = start if isinstance(start, Bound) else None
     if isinstance(start, GroupStart) and begins:
         begin = source.start_of(start, selected, selection, name)
-    finished = () if checkpoint is None else checkpoint.finished
     asked = None if selection.assigned is None else {*selection.assigned, *finished}
-    cluster = source.state((selected | known) & existing, times, only=asked)
+    # A topic that the list lacks is asked for by name: one that the login may not see was not deleted.
+    cluster = source.state(selected | known, times, "READ", only=asked)
     if checkpoint is not None and checkpoint.manifest is not None:
         cluster = replace(cluster, cut_at=source.cuts(checkpoint.manifest.reached, cluster))
     return begin, cluster

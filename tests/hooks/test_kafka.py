@@ -238,6 +238,21 @@ def test_what_a_login_may_not_see_is_named(connection: Connection, secured_broke
             hook.count_records(OffsetRanges.parse(["seen:0:0:1"]))
 
 
+def test_a_topic_that_only_a_list_lacks_is_asked_for_again(
+    kafka: KafkaBroker, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where one broker has just started: it is neither absent nor deleted."""
+    name = topic()
+    with KafkaHook(timeout=10) as hook:
+        known = hook.metadata()
+        del known.topics[name]
+        monkeypatch.setattr(hook, "metadata", lambda: known)
+        for ask in (hook.state, hook.topic_names):
+            with pytest.raises(BrokerUnavailableError, match=f"All brokers must know the topic '{name}'"):
+                ask([name])
+        assert hook.state(["absent"]).topics == {}
+
+
 def test_a_value_that_librdkafka_does_not_take_is_named(connection: Connection) -> None:
     connection("kafka_odd", extra={"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": "soon"})
 

@@ -399,6 +399,27 @@ def _names(error: BaseException, lacking: Acl) -> None:
     assert f"connection {user!r}" in str(error)
 
 
+def test_a_topic_that_a_stream_may_not_see_any_more_was_not_deleted(broker: KafkaBroker, world: World) -> None:
+    """Taken for deleted, it would be copied again from its beginning when it can be seen again."""
+    broker.produce(broker.create_topic("orders-eu"), [Record(value=b"v")])
+    stream = Stream(
+        topic_pattern="orders.*",
+        starting_offsets="earliest",
+        checkpoint_location=str(world.folder / "checkpoint"),
+        fail_on_data_loss=False,
+        **COPY,
+    )
+    with as_admin(broker):
+        assert world.run(stream)["records_written"] == RECORDS + 1
+    acls = needed("KafkaToKafkaAvailableNowOperator")
+    with (
+        granted(broker, acls, PRINCIPALS, NAMES),
+        pytest.raises(AirflowFailException, match="needs READ on topic 'orders-eu'"),
+    ):
+        world.run(stream)
+    assert world.started == ["available_now"]
+
+
 def test_what_only_spark_finds_out(broker: KafkaBroker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A permission that is taken away while the job starts: the job's error names it too."""
     acls = needed("KafkaToKafkaBatchOperator")

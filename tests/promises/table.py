@@ -475,6 +475,11 @@ a worker whose clock is wrong
   tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead
 offsets aged out; a topic was deleted or recreated
   tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
+a topic that the stream has read can no longer be seen by the login
+  tests/operators/test_permissions.py::test_a_topic_that_a_stream_may_not_see_any_more_was_not_deleted
+brokers do not describe a topic or a partition that the stream has read
+  tests/hooks/test_kafka.py::test_a_topic_that_only_a_list_lacks_is_asked_for_again
+  tests/core/streams/test_stream_plan.py::test_a_partition_of_the_same_topic_was_not_deleted
 a checkpoint with a damaged or missing file
   tests/operators/test_bad_input.py::test_bad_input
   tests/state/test_checkpoint.py::test_half_a_file_is_an_error

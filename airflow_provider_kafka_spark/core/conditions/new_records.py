@@ -20,7 +20,6 @@ from airflow_provider_kafka_spark.core.conditions.since import (
 from airflow_provider_kafka_spark.core.conditions.topic_scope import TopicScope
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
-    BrokerUnavailableError,
     CheckpointMissingError,
     PlanError,
     UnknownTopicError,
@@ -197,12 +196,7 @@ class NewRecords:
             away = self._away(snapshot)
             unknown = sorted(p for p in since.bound.by_partition if p not in partitions and p.topic not in recreated)
             unknown = [p for p in unknown if p.topic not in away]
-            if unknown and all(self._is_same(p.topic, snapshot) for p in unknown):
-                raise BrokerUnavailableError(
-                    f"The brokers must describe all partitions of a topic; {', '.join(map(str, unknown[:8]))} is not "
-                    f"among the {len(partitions)} that they do, and its topic has the id of before (connection "
-                    f"{snapshot.cluster.conn_id!r}). A broker that has just started may not know all of them yet."
-                )
+            snapshot.cluster.check_whole(unknown, since.position.topic_ids)
             if unknown:
                 raise UnknownTopicError(
                     "since must name only partitions that exist and are waited for; "
@@ -222,8 +216,7 @@ class NewRecords:
 
     def _is_same(self, topic: str, snapshot: BrokerSnapshot) -> bool:
         """Whether a topic is known to be the one of the position."""
-        then, now = self._position(snapshot).topic_ids.get(topic), snapshot.cluster.topics.get(topic)
-        return then is not None and now is not None and now.topic_id == then
+        return snapshot.cluster.is_same(topic, self._position(snapshot).topic_ids)
 
     def _position(self, snapshot: BrokerSnapshot) -> Position:
         if isinstance(self.since, SinceOffsets):

@@ -31,6 +31,7 @@ class BrokerUnavailableError(BrokerError):
         "The brokers announce addresses (advertised.listeners) that the worker cannot reach.",
         "security.protocol is not that of the listener: a TLS listener does not answer plain text.",
         "The brokers are down or restarting.",
+        "A broker has just started, and does not know all topics and partitions yet.",
     )
 
 

@@ -171,6 +171,11 @@ class Checkpoint:
         return {**starting, **(self.committed.ends if self.committed is not None else {})}
 
     @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """All that were read, or that the uncommitted batch is to read."""
+        return frozenset(self.finished) | frozenset(() if self.uncommitted is None else self.uncommitted.ends)
+
+    @property
     def uncommitted_ranges(self) -> OffsetRanges:
         """What the uncommitted batch reads; a partition that was new to it begins at 0."""
         if self.uncommitted is None:

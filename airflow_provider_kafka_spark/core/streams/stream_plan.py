@@ -123,6 +123,7 @@ def resolve_stream(
     :param cluster: state of all topics that are selected or in the checkpoint, as far as they exist; with the
         timestamps of whichever bound is used.
     :param new_stream_id: used if a generation starts.
+    :raises BrokerUnavailableError: if the brokers describe fewer partitions of a topic than the checkpoint has.
     :raises BoundError: if this is the first run and ``starting`` is None, or a reset was done already by another run.
     :raises CheckpointError: if the checkpoint is not this job's, or its uncommitted batch has another form.
     :raises DataLossError: if records are gone that the stream had not read, and ``rules.fail_on_data_loss`` is set.
@@ -208,6 +209,7 @@ def _go_on(
     rules: ReadRules,
     new_stream_id: str,
 ) -> StreamPlan:
+    cluster.check_whole(sorted(checkpoint.partitions), manifest.topic_ids)
     stands = _standing(checkpoint, manifest, cluster)
     # Before the selection, which may name a deleted topic, is compared with the cluster: this error names the loss.
     raise_on_data_loss(stands.missing, rules)

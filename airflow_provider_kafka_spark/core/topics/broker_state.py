@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_kafka_spark.core.errors import InvalidInputError, UnknownTopicError
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, InvalidInputError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offsets.offset_range import TopicPartition
 from airflow_provider_kafka_spark.core.topics.topic_pattern import check_topic_pattern, matching_names
 
@@ -111,6 +111,33 @@ class ClusterState:
                 f"{topic.count} partitions, numbered from 0. Spark would drop it silently."
             )
         return state
+
+    def is_same(self, name: str, topic_ids: Mapping[str, str]) -> bool:
+        """Whether a topic is known to be the one of before.
+
+        :param topic_ids: by name, then.
+        """
+        then, now = topic_ids.get(name), self.topics.get(name)
+        return then is not None and now is not None and now.topic_id == then
+
+    def check_whole(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, str]) -> None:
+        """Kafka removes no partition from a topic: where one lacks, the answer is not whole.
+
+        :param partitions: that there were.
+        :param topic_ids: of their topics, by name, then.
+        :raises BrokerUnavailableError: if one is not described, and its topic is the one of before.
+        """
+        lacking = [
+            p
+            for p in partitions
+            if self.is_same(p.topic, topic_ids) and p.partition not in self.topic(p.topic).partitions
+        ]
+        if lacking:
+            raise BrokerUnavailableError(
+                f"The brokers must describe all partitions of a topic; {', '.join(map(str, lacking[:8]))} is not "
+                f"among the {self.topic(lacking[0].topic).count} that they do, and its topic has the id of before "
+                f"(connection {self.conn_id!r}). A broker that has just started may not know all of them yet."
+            )
 
 
 @dataclass(frozen=True, slots=True)

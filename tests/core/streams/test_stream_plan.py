@@ -8,6 +8,7 @@ import pytest
 from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import (
     BoundError,
+    BrokerUnavailableError,
     CheckpointError,
     DataLossError,
     PlanError,
@@ -283,6 +284,21 @@ def test_what_is_gone_is_an_error_unless_the_loss_is_permitted(
     assert (stream_plan.generation, stream_plan.manifest.stream_id) == ((3, _NEW_ID) if begins_anew else (2, _ID))
     if begins_anew:
         assert stream_plan.manifest.starting == {r.topic_partition: r.from_offset for r in stream_plan.resolved.ranges}
+
+
+@pytest.mark.parametrize("rules", [_STRICT, _PERMISSIVE])
+@pytest.mark.parametrize("batch", [None, {TopicPartition("o", 1): 3}], ids=["read", "in-an-uncommitted-batch"])
+def test_a_partition_of_the_same_topic_was_not_deleted(
+    batch: dict[TopicPartition, int] | None, rules: ReadRules
+) -> None:
+    """Taken for deleted, it would be read again from its beginning when the brokers describe it again."""
+    read = _offsets(o0=5) if batch else _offsets(o0=5, o1=3)
+
+    with refuses(BrokerUnavailableError, "o[1] is not among the 1", "has the id of before"):
+        _resolve(_checkpoint(read, batch), _TEN_RECORDS, rules)
+    if not batch:
+        with refuses(DataLossError, "o[1] 3 to 3: the partition was deleted"):
+            _resolve(_checkpoint(read), _cluster({"o": "id-2"}, o=[(0, 10, 10)]))
 
 
 _RESET_DONE = {"reset_to": "earliest", "reset_by": "run-1"}
