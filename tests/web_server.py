@@ -9,14 +9,17 @@ from threading import Thread
 
 
 @contextmanager
-def serving(answer: Callable[[str, str], tuple[int, str]]) -> Iterator[str]:
+def serving(answer: Callable[[str, str], tuple[int, str]], logins: list[str | None] | None = None) -> Iterator[str]:
     """The address of a server.
 
     :param answer: returns status and body for the method and the path of each request.
+    :param logins: gets the header ``Authorization`` of each request.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
+            if logins is not None:
+                logins.append(self.headers.get("Authorization"))
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             status, body = answer(self.command, self.path)
             self.send_response(status)

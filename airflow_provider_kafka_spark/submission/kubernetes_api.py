@@ -215,17 +215,32 @@ class KubernetesApi:
             # Without it the files below must do.
             with suppress(ConfigException):
                 load_incluster_config(client_configuration=found)
-        found.host = access.address
         found.retries = False
-        if access.ca_file:
-            found.ssl_ca_cert = access.ca_file
-        if access.certificate_file:
-            found.cert_file, found.key_file = access.certificate_file, access.key_file
+        self._direct(found)
         if access.token is not None or access.token_file:
             # Called before each request, if there is a key: a token in a file is soon replaced by a newer one.
             found.api_key, found.api_key_prefix = {"authorization": ""}, {}
             found.refresh_api_key_hook = self._log_in
+        elif access.certificate_file:
+            # The token that was found may be that of another cluster, and is not needed.
+            found.api_key, found.refresh_api_key_hook = {}, None
+        elif found.refresh_api_key_hook is not None:
+            found.refresh_api_key_hook = partial(self._refresh, found.refresh_api_key_hook)
         return ApiClient(found)
+
+    def _direct(self, configuration: Configuration) -> None:
+        """Set the address and the files that the connection names, as ``spark-submit`` does."""
+        configuration.host = self.access.address
+        if self.access.ca_file:
+            configuration.ssl_ca_cert = self.access.ca_file
+        if self.access.certificate_file:
+            configuration.cert_file, configuration.key_file = self.access.certificate_file, self.access.key_file
+
+    def _refresh(self, loaded: Callable[[Configuration], None], configuration: Configuration) -> None:
+        """As the client's own hook, which also sets the kubeconfig's address, and itself again."""
+        loaded(configuration)
+        configuration.refresh_api_key_hook = partial(self._refresh, loaded)
+        self._direct(configuration)
 
     def _log_in(self, configuration: Configuration) -> None:
         token = self.access.token or Path(str(self.access.token_file)).read_text(encoding="utf-8").strip()

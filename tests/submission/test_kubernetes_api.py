@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from kubernetes.config import incluster_config
 
 from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.errors import (
@@ -18,11 +19,13 @@ from airflow_provider_kafka_spark.core.errors import (
     ConnectionConfigError,
     KafkaSparkError,
 )
+from airflow_provider_kafka_spark.core.spark.driver_pod import ApiAccess
 from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
 from airflow_provider_kafka_spark.state.run_state import RUN_KEY, RunState
 from airflow_provider_kafka_spark.state.task_state import STATE_VERSION, TaskState
+from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.web_server import serving
 
@@ -47,6 +50,7 @@ class ApiServer:
     url: str = ""
     says: Answer = BUSY
     asked: list[str] = field(default_factory=list)
+    logins: list[str | None] = field(default_factory=list)
 
     def answer(self, method: str, path: str) -> Answer:
         self.asked.append(f"{method} {path}")
@@ -58,7 +62,7 @@ def api_server(connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch,
     """``spark_default`` leads to it, and the worker has no kubeconfig."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     server = ApiServer()
-    with serving(server.answer) as server.url:
+    with serving(server.answer, server.logins) as server.url:
         extra = {"deploy-mode": "cluster", "kafka-connector": "provided", "report-location": "file:///reports"}
         connection("spark_default", conn_type="spark", host=f"k8s://{server.url}", extra=extra)
         yield server
@@ -112,3 +116,43 @@ def test_a_try_with_an_earlier_job_asks_for_no_rights_before_that_is_judged(
         copy.execute(context)  # type: ignore[arg-type]
 
     assert bool(api_server.asked) == (remote is None)
+
+
+@pytest.fixture
+def in_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The worker runs in a pod, whose service account has this token."""
+    for name, content in (("TOKEN", "of-the-pod"), ("CERT", "of-its-cluster")):
+        (tmp_path / name).write_text(content)
+        monkeypatch.setattr(incluster_config, f"SERVICE_{name}_FILENAME", str(tmp_path / name))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    return "bearer of-the-pod"
+
+
+@pytest.fixture
+def kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The worker has a kubeconfig, whose user has this token."""
+    named = {"name": "a", "cluster": {"server": "http://127.0.0.1:1"}, "user": {"token": "of-the-kubeconfig"}}
+    named["context"] = {"cluster": "a", "user": "a"}
+    content = {"current-context": "a", "clusters": [named], "users": [named], "contexts": [named]}
+    (tmp_path / "config").write_text(json.dumps(content))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    return "Bearer of-the-kubeconfig"
+
+
+@pytest.mark.parametrize("login", ["in_pod", "kubeconfig"])
+def test_requests_go_to_the_connections_cluster(
+    api_server: ApiServer, request: pytest.FixtureRequest, login: str
+) -> None:
+    """As those of ``spark-submit``, also where the worker's own login is of another cluster. With a certificate it is
+    not sent.
+    """
+    token = request.getfixturevalue(login)
+    api_server.says = (200, '{"items": []}')
+
+    for files in ({}, {"certificate_file": "c", "key_file": "k"}):
+        api = KubernetesApi(ApiAccess(api_server.url, **files))
+        assert [api.alive(), api.alive()] == [{}, {}]
+
+    assert [path.partition("?")[0] for path in api_server.asked] == ["GET /api/v1/namespaces/default/pods"] * 4
+    assert api_server.logins == [token, token, None, None]
