@@ -14,8 +14,8 @@ LARGEST_TRIED: Mapping[str, int] = {
     "pieces": 2_000,
     "consumer groups of progress": 1_000,
 }
-#: Of a piece with a few records, on two cores: 2,000 took 35 s where they shared a few tasks, and 322 s in one each.
-_SECONDS_OF_PIECE, _SECONDS_OF_TASK = 0.018, 0.16
+#: Of a piece with a few records, on two cores: 2,000 took 29 s where they shared a few tasks, and 322 s in one each.
+_SECONDS_OF_PIECE, _SECONDS_OF_TASK = 0.015, 0.16
 
 
 def cost_warnings(sizes: Mapping[str, int]) -> list[str]:
@@ -27,7 +27,7 @@ def cost_warnings(sizes: Mapping[str, int]) -> list[str]:
     []
     >>> print(*cost_warnings({"Kafka partitions": 12_000, "pieces": 7_500}))
     Larger than any plan that was tried: 12,000 Kafka partitions (10,000 were tried), 7,500 pieces (2,000 were \
-tried). It costs some 7,500 transactions, which take about 0:02:15 on two cores without the records, or 0:20:00 where \
+tried). It costs some 7,500 transactions, which take about 0:01:52 on two cores without the records, or 0:20:00 where \
 Spark SQL computes them. To cut it, plan fewer topics or partitions at a time, such as one task for each topic.
     """
     larger = [
