@@ -141,7 +141,7 @@ def _batches(
     # Spark's source opens a consumer for each partition, where that of the writer goes from one to the next.
     if not is_wanted and not (source.has_bundles and request.how.reader is None):
         return None, ()
-    others = clients_in_the_way(options, request.sink_options, fail_on_data_loss=request.how.fail_on_data_loss)
+    others = clients_in_the_way(request.sink_options, fail_on_data_loss=request.how.fail_on_data_loss)
     if not others and (missing := missing_internals(spark.sparkContext)):
         others = (f"Kafka's client: {missing}",)
     if others:

@@ -98,10 +98,8 @@ class TaskLedger:
             "records_read": result["records_read"],
             "records_written": result["records_written"],
             "missing_ranges": _texts(map(OffsetRange.parse, result["missing_ranges"])),
-            "filtered": evidence.transform.drops_records or evidence.transform.reject_when is not None,
+            **_done_with_records(evidence.transform),
             "target_topics": result["target_topics"],
-            **_routes(evidence.transform),
-            FORM: form_of(evidence.transform),
             "target_ranges": written,
             **({"segments": result["segments"]} if "segments" in result else {}),
             **({"bytes_written": result["bytes_written"]} if _has_all_bytes(result) else {}),
@@ -145,17 +143,15 @@ class TaskLedger:
             )
 
     def _of_plan(self, planned: PlannedCopy, state: EntryState, delivered: OffsetRanges) -> dict[str, Any]:
-        plan, transform = planned.plan, planned.transform
+        plan = planned.plan
         return {
             **self._head(state, planned.run_id, delivered),
             **self._logs(),
             "planned_ranges": plan.ranges.merge().format(),
             "records_written": 0,
             "missing_ranges": _texts(m.offset_range for m in plan.missing),
-            "filtered": transform.drops_records or transform.reject_when is not None,
+            **_done_with_records(planned.transform),
             "target_topics": [name for name in plan.target_topics if name != plan.target.dead_letters],
-            **_routes(transform),
-            FORM: form_of(transform),
             "source_cluster_id": plan.source_cluster_id or "",
             "target_cluster_id": plan.target_cluster_id or "",
             "source_topic_ids": dict(plan.topic_ids),
@@ -193,6 +189,11 @@ class TaskLedger:
         self._store.publish(STATE_KEY, short_entry(entry))
         if self._on_save is not None:
             self._on_save(entry)
+
+
+def _done_with_records(transform: Transform) -> dict[str, Any]:
+    filtered = transform.drops_records or transform.reject_when is not None
+    return {"filtered": filtered, **_routes(transform), FORM: form_of(transform)}
 
 
 def _routes(transform: Transform) -> dict[str, Any]:

@@ -164,8 +164,8 @@ class TaskTry:
         """
         topics = target.topics
         configs = {name: topics[name].config if name in topics else {} for name in plan.target_topics}
-        options = (self.parameters.source_options, self.parameters.sink_options)
-        path = describe(self.how.reader, transform, options, configs, fail_on_data_loss=self.how.fail_on_data_loss)
+        options, how = self.parameters.sink_options, self.how
+        path = describe(how.reader, transform, options, configs, fail_on_data_loss=how.fail_on_data_loss)
         self.log.info("%s", path)
         return path
 

@@ -213,7 +213,7 @@ def _check_joined(past: PastCopy, other: PastCopy, new: OffsetRanges) -> None:
     ):
         for topic in ids.keys() & of_other.keys():
             _check_same(f"{name} topic {topic!r}", ids[topic], of_other[topic])
-    if new and _selection(ours.transform) != _selection(theirs.transform):
+    if new and ours.transform.filters != theirs.transform.filters:
         raise AuditInputError(
             "Results that are audited together must have the same filters and the same window, or the later ones must "
             "have read only what the first one has read. Audit them one by one."
@@ -270,10 +270,6 @@ def _joined(past: PastCopy, other: PastCopy) -> PastCopy:
         has_headers=past.has_headers or other.has_headers,
         unmapped=past.unmapped.merge(other.unmapped).subtract(past.ranges.merge(new)),
     )
-
-
-def _selection(transform: Transform) -> tuple[object, ...]:
-    return transform.where, transform.keys, transform.headers, transform.window_start_ms, transform.window_end_ms
 
 
 def _check_same(name: str, first: str, second: str) -> None:

@@ -14,14 +14,14 @@ from airflow_provider_kafka_spark.core.checks import BATCHES, SOURCE
 from airflow_provider_kafka_spark.core.errors import InvalidInputError
 from airflow_provider_kafka_spark.core.shown_text import first_ten
 from airflow_provider_kafka_spark.core.spark.tuning import COMPRESSION, DEFAULT_CODEC
-from airflow_provider_kafka_spark.core.wire.protocol import ROUTES, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import ROUTES, WINDOW, Transform
 
 _KEPT = "producer"
 _INTERCEPTORS = "kafka.interceptor.classes"
 _PARTITIONER = "kafka.partitioner."
 #: What changes no record; a field that differs does, but for what says where the record goes and came from.
 _UNCHANGED = Transform(preserve_partition=True)
-_NAMES = dict.fromkeys(("window_start_ms", "window_end_ms"), "the exact window")
+_NAMES = dict.fromkeys(WINDOW, "the exact window")
 
 
 def sql_of(transform: Transform) -> tuple[str, ...]:
@@ -84,14 +84,11 @@ def wants_batches(reader: str | None, transform: Transform) -> bool:
     return (reader == BATCHES or is_default) and not sql_of(transform)
 
 
-def clients_in_the_way(
-    source_options: Mapping[str, str], sink_options: Mapping[str, str], *, fail_on_data_loss: bool
-) -> tuple[str, ...]:
-    """What of the clients' options only Spark's source and Kafka's own producer do, as the author wrote it."""
+def clients_in_the_way(sink_options: Mapping[str, str], *, fail_on_data_loss: bool) -> tuple[str, ...]:
+    """What of the options only Spark's source and Kafka's own producer do, as the author wrote it."""
     partitioner = [name for name in sorted(sink_options) if name.startswith(_PARTITIONER)]
     found = {
         "fail_on_data_loss=False": not fail_on_data_loss,
-        f"{_INTERCEPTORS} in source_options": _INTERCEPTORS in source_options,
         f"{_INTERCEPTORS} in sink_options": _INTERCEPTORS in sink_options,
         f"{', '.join(partitioner)} in sink_options": bool(partitioner),
     }
@@ -160,14 +157,14 @@ def rewritten_because(
 def describe(
     reader: str | None,
     transform: Transform,
-    options: tuple[Mapping[str, str], Mapping[str, str]],
+    sink_options: Mapping[str, str],
     configs: Mapping[str, Mapping[str, str]],
     *,
     fail_on_data_loss: bool,
 ) -> str:
     """A line of a plan: how records are read.
 
-    :param options: of the source and of the sink, as the author gave them.
+    :param sink_options: as the author gave them.
     :param configs: settings of each target; empty if they are not known.
     """
     if not wants_batches(reader, transform):
@@ -175,9 +172,9 @@ def describe(
         # Only the driver knows of how many cores.
         small = " Many small partitions are copied as bytes." if reader is None and not sql_of(transform) else ""
         return f"Reads record by record with Spark's Kafka source, because of {', '.join(asked)}.{small}"
-    if others := clients_in_the_way(*options, fail_on_data_loss=fail_on_data_loss):
+    if others := clients_in_the_way(sink_options, fail_on_data_loss=fail_on_data_loss):
         return f"Reads record by record with Spark's Kafka source, because of {', '.join(others)}."
-    if reasons := rewritten_because(transform, options[1], sorted(configs), configs):
+    if reasons := rewritten_because(transform, sink_options, sorted(configs), configs):
         return f"Copies records as bytes, in new batches, because of {', '.join(reasons)}."
     return "Passes the source's record batches on as they are; small ones are put together."
 

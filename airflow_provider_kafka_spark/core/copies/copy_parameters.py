@@ -16,7 +16,7 @@ from airflow_provider_kafka_spark.core.checks import (
 )
 from airflow_provider_kafka_spark.core.errors import OptionError
 from airflow_provider_kafka_spark.core.wire.codec import decode, encode
-from airflow_provider_kafka_spark.core.wire.protocol import PauseWhileLag, Transform
+from airflow_provider_kafka_spark.core.wire.protocol import WINDOW, PauseWhileLag, Transform
 
 
 def parse_pause(value: object, max_pause: object) -> PauseWhileLag | None:
@@ -44,13 +44,11 @@ def parse_pause(value: object, max_pause: object) -> PauseWhileLag | None:
 
 #: Fields of a transformation that have another name than the parameter that they are of.
 _PARAMETERS = {"topic": "target_topic", "topic_expr": "target_topic_expr"}
-#: Those that no parameter says alone.
-_WINDOW = ("window_start_ms", "window_end_ms")
 
 
 def transform_by_name(transform: Transform) -> dict[str, Any]:
     """A transformation without its window as plain JSON, by the names of the operator's parameters."""
-    return {_PARAMETERS.get(n, n): value for n, value in encode(transform).items() if n not in _WINDOW}
+    return {_PARAMETERS.get(n, n): value for n, value in encode(transform).items() if n not in WINDOW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class CopyParameters:
     @classmethod
     def of(cls, values: Mapping[str, Any], selection: Mapping[str, Any]) -> CopyParameters:
         """:param values: of the other parameters, read, by name."""
-        names = {f.name: _PARAMETERS.get(f.name, f.name) for f in fields(Transform) if f.name not in _WINDOW}
+        names = {f.name: _PARAMETERS.get(f.name, f.name) for f in fields(Transform) if f.name not in WINDOW}
         transform = Transform(**{name: values[parameter] for name, parameter in names.items()})
         others = {name: value for name, value in values.items() if name not in names.values()}
         return cls(transform=transform, selection=selection, **others)
@@ -112,6 +110,6 @@ class CopyParameters:
         known = {f.name for f in fields(cls)}
         common = {name: value for name, value in values.items() if name in known}
         selection = {n: value for n, value in values.items() if n not in known and n not in parts.values()}
-        plain = {**common, "transform": {**transform, **dict.fromkeys(_WINDOW)}, "selection": selection}
+        plain = {**common, "transform": {**transform, **dict.fromkeys(WINDOW)}, "selection": selection}
         remedy = "Clear the task, which makes a new plan with its current parameters."
         return decode(cls, plain, name="The task's stored parameters", remedy=remedy)

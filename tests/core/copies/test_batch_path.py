@@ -40,7 +40,7 @@ def _way(
     """
     asked = Transform(topic="copy", **{**_PLAIN, **transform})
     sink_options = {**sink_defaults(), **(options or {})}
-    return describe(reader, asked, ({}, sink_options), {"copy": config}, fail_on_data_loss=fail_on_data_loss)
+    return describe(reader, asked, sink_options, {"copy": config}, fail_on_data_loss=fail_on_data_loss)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from airflow_provider_kafka_spark.core.wire.codec import FROM_MINUS_ONE, decode,
 from airflow_provider_kafka_spark.core.wire.protocol.submission import EarlierDelivery, History, Submission
 from airflow_provider_kafka_spark.core.wire.protocol.version import PROTOCOL_VERSION, REMEDY
 
-#: The fields of a transformation that say to which topics records go, and those that say which records.
+#: The fields of a transformation that say to which topics records go.
 ROUTES = frozenset({"topic", "topic_expr", "topic_map", "dead_letter_topic"})
-CHOICES = frozenset({"where", "keys", "headers", "reject_when", "window_start_ms", "window_end_ms"})
+#: Those that leave records out: by what they have, and by their time.
+FILTERS, WINDOW = ("where", "keys", "headers"), ("window_start_ms", "window_end_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Transform:
         """The fields that decide how a record looks in the target, and in which partition it is: neither which records
         are copied, nor to which topics.
         """
-        return tuple(f.name for f in fields(cls) if f.name not in ROUTES and f.name not in CHOICES)
+        return tuple(f.name for f in fields(cls) if f.name not in {*ROUTES, *FILTERS, *WINDOW, "reject_when"})
 
     def of_topics(self, topics: Collection[str]) -> Transform:
         """With the part of the map that concerns these source topics."""
@@ -96,13 +97,19 @@ class Transform:
         return {name: sql for name, sql in found.items() if sql is not None}
 
     @property
+    def filters(self) -> dict[str, Any]:
+        """What leaves records out, by name: :data:`FILTERS` and :data:`WINDOW`, as far as they are given."""
+        found = {name: getattr(self, name) for name in (*FILTERS, *WINDOW)}
+        return {name: value for name, value in found.items() if value is not None and value != {}}
+
+    @property
     def has_filter(self) -> bool:
         """Whether an expression, a key or a header decides which records are copied."""
-        return self.where is not None or self.keys is not None or bool(self.headers)
+        return not self.filters.keys().isdisjoint(FILTERS)
 
     @property
     def drops_records(self) -> bool:
-        return self.has_filter or self.window_start_ms is not None or self.window_end_ms is not None
+        return bool(self.filters)
 
 
 @dataclass(frozen=True, slots=True)
