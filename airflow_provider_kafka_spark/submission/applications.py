@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from requests.auth import HTTPBasicAuth
+
 from airflow_provider_kafka_spark.core.errors import EarlierJobUnknownError, JobKilledError, OptionError
 from airflow_provider_kafka_spark.core.secrets import secrets_in_url
 from airflow_provider_kafka_spark.submission.cluster_applications import ClusterApplications
@@ -63,7 +65,7 @@ class Applications:
                 "'yarn_resourcemanager_webapp_address' in the Extra of the connection "
                 f"{self._cluster.spark_conn_id!r}, such as 'http://rm.example.com:8088', or pass deferrable=False."
             ) from error
-        if any(map(secrets_in_url, manager.addresses)):
+        if isinstance(manager.auth, HTTPBasicAuth):
             raise OptionError(_NOT_TO_BE_STORED.format("YARN's", self._cluster.spark_conn_id))
         return manager
 
@@ -165,12 +167,9 @@ class Applications:
 
         :return: whether the cluster took the order.
         """
-        try:
-            (self._cluster.kubernetes or self._resource_manager()).kill(application_id)
-        except (OptionError, RuntimeError) as error:
-            log.warning("Spark application %s may still run: %s", application_id, error)
-            return False
-        return True
+        known = self._cluster.applications()
+        known.kill(application_id)
+        return not known.may_run_on
 
     def _unknown(self, manager: str, application_id: str, error: Exception) -> EarlierJobUnknownError:
         return EarlierJobUnknownError(

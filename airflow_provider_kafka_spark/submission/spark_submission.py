@@ -213,6 +213,13 @@ class SparkSubmission(SparkSubmitHook):
         # Also the one that Hadoop's configuration names, and of several the active one.
         return self.applications.manager().address()
 
+    @property
+    def _resolved_yarn_rm_auth(self) -> Any:
+        if isinstance(self.applications, KubernetesDriver):
+            return super()._resolved_yarn_rm_auth
+        # Also the login that the address has, which the one above does not have.
+        return self.applications.manager().auth
+
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         # The process has just started; a kill a moment earlier found nothing to kill.
         if self._is_killed():

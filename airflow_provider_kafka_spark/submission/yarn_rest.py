@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from xml.etree import ElementTree
 
 import requests
+from requests.auth import HTTPBasicAuth
 
 if TYPE_CHECKING:
     from requests.auth import AuthBase
@@ -44,7 +45,7 @@ def is_on_yarn(application_id: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class ResourceManager:
     """:param addresses: of its web interface, such as ``http://rm.example.com:8088``; with high availability those of
-        all, of which the active one is found anew for each request.
+        all, of which the active one is found anew for each request. None has a login, since texts quote them.
     :param auth: None without a login.
     """
 
@@ -156,11 +157,20 @@ def resource_manager_of(
             ) from error
     named = str(extra.get(_ADDRESS_EXTRA) or "").strip()
     if named:
-        return ResourceManager(((named if "://" in named else f"http://{named}").rstrip("/"),), auth)
+        address, login = _without_login((named if "://" in named else f"http://{named}").rstrip("/"))
+        return ResourceManager((address,), auth or login)
     addresses = resource_manager_addresses(environ)
     if not addresses:
         raise ValueError(f"neither {_ADDRESS_EXTRA!r} in the connection's Extra nor yarn-site.xml has it")
     return ResourceManager(tuple(addresses), auth)
+
+
+def _without_login(address: str) -> tuple[str, HTTPBasicAuth | None]:
+    """An address, and the user and password that it had, as ``requests`` would send them."""
+    scheme, separator, rest = address.partition("://")
+    login, _, host = rest.rpartition("@")
+    user, has_password, password = (unquote(part).encode() for part in login.partition(":"))
+    return f"{scheme}{separator}{host}", HTTPBasicAuth(user, password) if has_password else None
 
 
 def by_kerberos() -> AuthBase:

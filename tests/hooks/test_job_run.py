@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import resource
 import tempfile
@@ -177,6 +178,23 @@ def test_on_yarn_a_kill_finds_the_application_whose_id_is_not_logged(
 
     assert ordered == [f"/ws/v1/cluster/apps/{OURS}/state"]
     assert (f"HTTP {status}: 'alice may not'" in caplog.text) == (status != 202)
+
+
+def test_the_spark_provider_logs_in_to_yarn_by_its_address(
+    driver: Driver, connection: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where it polls for the end of the job; no text has the password."""
+    logins, events = list[str | None](), list[JobEvent]()
+    driver(f"print('INFO YarnClientImpl: Submitted application {OURS}', flush=True)")
+    with serving(lambda *_: (200, '{"app": {"state": "FINISHED", "finalStatus": "FAILED"}}'), logins) as address:
+        extra = of_yarn(address.replace("//", "//ann:hunter2@"))
+        connection("spark_default", conn_type="spark", host="yarn", extra=extra)
+        with pytest.raises(JobReportMissingError) as raised:
+            run(events.append, SparkJobHook(submit_options={"yarn_track_via_rm_api": True}))
+
+    assert set(logins) == {f"Basic {base64.b64encode(b'ann:hunter2').decode()}"}
+    assert events == [JobStarted(OURS, f"{address}/cluster/app/{OURS}")]
+    assert "hunter2" not in f"{raised.value} {caplog.text}"
 
 
 def test_a_page_of_yarn_that_is_no_web_address_is_no_link(driver: Driver, connection: Callable[..., None]) -> None:

@@ -444,5 +444,21 @@ def test_the_login_to_yarn_is_that_of_the_spark_provider(
     assert (found.addresses, found.auth or "") == (("http://rm:8088",), needs)
 
 
+@pytest.mark.parametrize("path", ["", "/gateway", ":none"], ids=["an-outage", "with-a-path", "invalid"])
+def test_no_text_has_the_login_of_yarns_address(path: str) -> None:
+    """It is sent, but not as a part of the URL, which exceptions quote."""
+    logins: list[str | None] = []
+    with serving(lambda *_: (503, "standby"), logins) as address:
+        named = f"{address.replace('//', '//ann:hun%40ter2@')}{path}"
+        manager = yarn_rest.resource_manager_of({"yarn_resourcemanager_webapp_address": named}, {}, {})
+        for ask in (manager.status, manager.applications, manager.kill):
+            with pytest.raises(RuntimeError) as raised:
+                ask("application_1_1")
+            assert "ter2" not in str(raised.value)
+
+    expected = f"Basic {base64.b64encode(b'ann:hun@ter2').decode()}"
+    assert logins == ([] if path == ":none" else [expected] * 3)
+
+
 def test_yarn_is_not_looked_for_after_a_job_of_another_master() -> None:
     assert YarnApplications(lambda: pytest.fail("It was looked for.")).page("local-1700000000000") is None
