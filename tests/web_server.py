@@ -26,7 +26,7 @@ def serving(answer: Callable[[str, str], tuple[int, str]], logins: list[str | No
             self.end_headers()
             self.wfile.write(body.encode())
 
-        do_GET = do_POST = do_PUT = _answer  # noqa: N815 - what the base class calls
+        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - what the base class calls
 
         def log_message(self, *_: object) -> None:
             """Log nothing to the test's stderr."""

@@ -30,7 +30,8 @@ _MOST_ENDED = 20
 #: A worker makes the Secret within a second or two.
 _ABANDONED_SECONDS = 600
 _OF_DRIVERS = "spark-role=driver"
-_NOT_FOUND, _CONFLICT = 404, 409
+#: What the API server itself says of a thing, by HTTP status and reason; proxies and wrong addresses answer 404 too.
+_NOT_FOUND, _EXISTS = (404, "NotFound"), (409, "AlreadyExists")
 _REFUSED = (401, 403)
 
 
@@ -109,7 +110,7 @@ class KubernetesApi:
             "immutable": True,
             "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
         }
-        created = self._ask(lambda api: api.create_namespaced_secret(self.access.namespace, body, **_RAW), _CONFLICT)
+        created = self._ask(lambda api: api.create_namespaced_secret(self.access.namespace, body, **_RAW), _EXISTS)
         # An earlier request may have been answered too late.
         found = (self._secret(owner.name) or {}) if created is None else body
         owners = [reference.get("uid") for reference in (found.get("metadata") or {}).get("ownerReferences") or ()]
@@ -175,26 +176,34 @@ class KubernetesApi:
         """
         given = {"label_selector": labels, "field_selector": fields, **_RAW}
         found = self._ask(lambda api: api.list_namespaced_pod(self.access.namespace, **given))
-        return [_driver(pod) for pod in found["items"] if APPLICATION_LABEL in (pod["metadata"].get("labels") or {})]
+        try:
+            pods = [pod for pod in found["items"] if APPLICATION_LABEL in (pod["metadata"].get("labels") or {})]
+        except (AttributeError, KeyError, TypeError):
+            raise RuntimeError("an answer that is no list of pods, as of a proxy") from None
+        return [_driver(pod) for pod in pods]
 
-    def _ask(self, request: Callable[[CoreV1Api], Any], allowed: int | None = None) -> Any:
+    def _ask(self, request: Callable[[CoreV1Api], Any], allowed: tuple[int, str] | None = None) -> Any:
         """
-        :param allowed: a status that is no failure, for which the answer is None.
+        :param allowed: a status and a reason that are no failure, for which the answer is None.
         """
         from kubernetes.client import CoreV1Api
 
         return self._ask_with(CoreV1Api, request, allowed)
 
-    def _ask_with(self, kind: Callable[[Any], Any], request: Callable[[Any], Any], allowed: int | None = None) -> Any:
+    def _ask_with(
+        self, kind: Callable[[Any], Any], request: Callable[[Any], Any], allowed: tuple[int, str] | None = None
+    ) -> Any:
         from kubernetes.client.exceptions import ApiException
 
         try:
             return json.loads(request(kind(self._client)).data)
         except ApiException as error:
-            if allowed is not None and error.status == allowed:
+            said = _said(error.body)
+            if allowed == (error.status, said.get("reason")):
                 return None
             kind = RefusedError if error.status in _REFUSED else RuntimeError
-            raise kind(_refusal(error.status, error.body, error.reason)) from error
+            # The message names the user, the right and the thing.
+            raise kind(f"HTTP {error.status}: {str(said.get('message', error.reason))[:1_000]}") from error
         except Exception as error:
             # Its client raises any error of its transport and of the login's plugin, and hides those of TLS.
             told = error.__context__ if isinstance(error.__context__, ApiException) else error
@@ -258,16 +267,16 @@ def _review(body: Mapping[str, Any], api: AuthorizationV1Api) -> Any:
 def _driver(pod: Mapping[str, Any]) -> DriverPod:
     try:
         return DriverPod.of(pod)
-    except KeyError as error:
+    except (KeyError, TypeError) as error:
         raise RuntimeError(
             f"A driver's pod must have {error}, which Spark gives it; the API server's has none"
         ) from error
 
 
-def _refusal(status: int | None, body: Any, reason: str | None) -> str:
-    """What the API server said, which names the user, the right and the thing."""
+def _said(body: Any) -> Mapping[str, Any]:
+    """The ``Status`` with which an API server says why it does not do something; empty if something else answered."""
     try:
-        message = str(json.loads(body)["message"])
-    except (TypeError, ValueError, KeyError):
-        message = str(reason)
-    return f"HTTP {status}: {message[:1_000]}"
+        said = json.loads(body)
+    except (TypeError, ValueError):
+        return {}
+    return said if isinstance(said, dict) and said.get("kind") == "Status" else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from airflow_provider_kafka_spark.core.spark.driver_pod import DriverPod
+from airflow_provider_kafka_spark.core.spark.driver_pod import WAITING, DriverPod
 from airflow_provider_kafka_spark.submission.cluster_applications import ClusterApplications
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 
@@ -91,8 +91,11 @@ class KubernetesDriver(ClusterApplications):
         :raises RuntimeError: if the API server does not answer.
         """
         pod = self._api.pod(tag)
-        if pod is None or pod.has_ended or self._api.has_secret(tag):
-            return None if pod is None else pod.application_id
+        if pod is None:
+            return None
+        # Somebody may have deleted the Secret of a driver that runs.
+        if pod.phase != WAITING or self._api.has_secret(tag):
+            return pod.application_id
         log.info("The worker of an earlier try died before it let the driver's pod %s start.", tag)
         self._api.delete_pod(tag)
         return None

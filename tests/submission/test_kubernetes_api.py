@@ -26,6 +26,7 @@ from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOper
 from airflow_provider_kafka_spark.state.run_state import RUN_KEY, RunState
 from airflow_provider_kafka_spark.state.task_state import STATE_VERSION, TaskState
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
+from airflow_provider_kafka_spark.submission.kubernetes_driver import KubernetesDriver
 from tests.airflow_fakes import TaskStateStore, task_context
 from tests.web_server import serving
 
@@ -40,21 +41,24 @@ def review(*, allowed: bool) -> Answer:
     return 201, json.dumps({"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}})
 
 
+NOT_FOUND = status(404, "NotFound")
 BUSY = status(503, "ServiceUnavailable")
 
 
 @dataclass
 class ApiServer:
-    """Gives one answer for ever."""
+    """Always answers the same."""
 
     url: str = ""
     says: Answer = BUSY
+    #: By method and path, in place of it.
+    of: dict[str, Answer] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     logins: list[str | None] = field(default_factory=list)
 
     def answer(self, method: str, path: str) -> Answer:
         self.asked.append(f"{method} {path}")
-        return self.says
+        return self.of.get(f"{method} {path.partition('?')[0]}", self.says)
 
 
 @pytest.fixture
@@ -156,3 +160,36 @@ def test_requests_go_to_the_connections_cluster(
 
     assert [path.partition("?")[0] for path in api_server.asked] == ["GET /api/v1/namespaces/default/pods"] * 4
     assert api_server.logins == [token, token, None, None]
+
+
+@pytest.mark.parametrize(
+    "says", [NOT_FOUND, (404, "<html>"), (404, '{"reason": "NotFound"}'), (200, "{}"), (200, "[]")]
+)
+def test_only_the_api_server_says_that_a_pod_is_not_there(api_server: ApiServer, says: Answer) -> None:
+    """A proxy or a wrong address answers, too."""
+    api_server.says, api = says, KubernetesApi(ApiAccess(api_server.url))
+    if says == NOT_FOUND:
+        assert api.pod("driver") is None
+    else:
+        with pytest.raises(RuntimeError):
+            api.pod("driver")
+    with pytest.raises(RuntimeError):
+        api.alive()
+
+
+@pytest.mark.parametrize(
+    ("phase", "secret", "found"),
+    [("Pending", NOT_FOUND, None), ("Pending", (200, "{}"), "spark-1"), ("Running", NOT_FOUND, "spark-1")],
+)
+def test_only_a_driver_that_waits_for_its_secret_is_deleted(
+    api_server: ApiServer, phase: str, secret: Answer, found: str | None
+) -> None:
+    labels = {"spark-app-selector": "spark-1"}
+    metadata = {"name": "driver", "uid": "u", "labels": labels, "creationTimestamp": "2026-11-20T00:00:00Z"}
+    pods, secrets = (f"/api/v1/namespaces/default/{kind}/driver" for kind in ("pods", "secrets"))
+    pod = (200, json.dumps({"metadata": metadata, "status": {"phase": phase}}))
+    api_server.of = {f"GET {pods}": pod, f"GET {secrets}": secret, f"DELETE {pods}": pod}
+
+    assert KubernetesDriver(KubernetesApi(ApiAccess(api_server.url)), "").application_with_tag("driver") == found
+
+    assert any(asked.startswith(f"DELETE {pods}") for asked in api_server.asked) == (found is None)

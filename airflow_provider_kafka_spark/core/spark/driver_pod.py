@@ -38,6 +38,8 @@ _BY_FIELD = {
 }
 #: Of all values of a Secret, in bytes: https://kubernetes.io/docs/concepts/configuration/secret/
 LARGEST_SECRET = 1024 * 1024
+#: The phase of a pod none of whose containers has started, as one whose Secret is not there.
+WAITING = "Pending"
 _ENDED = ("Succeeded", "Failed")
 #: What the worker does: verb, and kind of thing.
 RIGHTS = (
@@ -130,7 +132,7 @@ class DriverPod:
             name=metadata["name"],
             uid=metadata["uid"],
             application_id=(metadata.get("labels") or {})[APPLICATION_LABEL],
-            phase=status.get("phase") or "Pending",
+            phase=status.get("phase") or WAITING,
             reason=_reason(status, is_ending="deletionTimestamp" in metadata),
             created=datetime.fromisoformat(metadata["creationTimestamp"].replace("Z", "+00:00")).timestamp(),
         )
