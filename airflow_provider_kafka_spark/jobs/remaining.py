@@ -53,6 +53,11 @@ _OTHER_FORM = (
     "The run that this task has taken over has delivered by other parameters, or to other targets. What it has "
     "delivered was found by its headers and counts, in the form that it has."
 )
+_OTHER_SOURCE = (
+    "The run that this task would have taken over has read other source topics of the same names: they were deleted "
+    "and recreated since, or are of another cluster. Nothing that it has delivered counts: all is copied under a new "
+    "run_id, and the target keeps the records of that run too."
+)
 _MAY_BE_REPEATED = (
     "A try of this run, or its next plan, could not tell what was delivered before, so records may be in the target "
     "more than once. Nothing in the target tells which."
@@ -111,7 +116,8 @@ def find_remaining(
         if not only_counts and _has_got_nothing(request, run, targets):
             decision = Decision.BEGIN
     repeats = run.repeats(decision, only_counts=only_counts)
-    warnings = (*source.warnings, *([_MAY_BE_REPEATED] if repeats else []))
+    notes = [_OTHER_SOURCE] if run.is_of_other_source else []
+    warnings = (*source.warnings, *notes, *([_MAY_BE_REPEATED] if repeats else []))
     if only_counts:
         warnings = (*warnings, *([_UNLOOKED] if run.is_unlooked else []))
         return Remaining(run, source, target_ids, is_delivered=True, repeats=repeats, warnings=warnings)
@@ -124,9 +130,9 @@ def find_remaining(
         warning = _COMPACTED.format(", ".join(compacted[:5])) if compacted else _NO_HEADERS
         warning = warning if run.follows_another else _LATE
         warning = _CUT.format(", ".join(run.cut[:5])) if run.cut else warning
-        return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, warning))
+        return Remaining(run, source, target_ids, slots, repeats=True, warnings=(*source.warnings, *notes, warning))
     remaining = _read_back(spark, request, run, source, described)
-    notes = [] if configs else [_UNKNOWN_SETTINGS]
+    notes += [] if configs else [_UNKNOWN_SETTINGS]
     notes += [_OTHER_FORM] if run.is_of_other_form and remaining.found.ranges else []
     return replace(remaining, warnings=(*remaining.warnings, *notes))
 

@@ -35,6 +35,7 @@ from airflow_provider_kafka_spark.core.runs.run_protocol import (
     repeats,
     with_slots,
 )
+from airflow_provider_kafka_spark.core.runs.run_sources import are_other_sources, sources_of
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import Owner, Slot
 from airflow_provider_kafka_spark.jobs.cut_targets import Acknowledged, TargetLogs
@@ -62,6 +63,7 @@ class RunOwnership:
     :ivar cut: which targets lack what an earlier try delivered there.
     :ivar may_be_cut: whether the targets have had another leader since the mark.
     :ivar is_unlooked: whether they have, and nothing tells what is to be looked for.
+    :ivar is_of_other_source: whether the run that was to be taken over has read other topics of the same names.
     :ivar is_of_other_form: whether the run that is taken over has delivered by other parameters, or to other targets.
     """
 
@@ -73,15 +75,16 @@ class RunOwnership:
         self.has_mark = True
         self.leaves_mark = False
         self.cut: tuple[str, ...] = ()
-        self.may_be_cut = False
-        self.is_unlooked = False
-        self.is_of_other_form = False
+        self.may_be_cut = self.is_unlooked = False
+        self.is_of_other_source = self.is_of_other_form = False
         self._request = request
         self._token = uuid4().hex
         self._store = RunStore(request, admin, producer)
         self._is_plain = producer is None
         #: As it was before the claim.
         self._earlier: Mark | None = None
+        #: The same, unless it is of other records.
+        self._adopted: Mark | None = None
         self._committed: dict[str, CommittedOffset] = {}
         self._targets: Mapping[str, TargetTopic] = {}
         self.logs = TargetLogs(admin, ())
@@ -98,12 +101,7 @@ class RunOwnership:
 
     def committed_offsets(self, pieces: Sequence[Piece]) -> int:
         """How many offsets of the pieces earlier tries have committed, where :meth:`claim` said that this counts."""
-        return sum(
-            max(0, min(self._committed[piece.name].offset, part.until_offset) - part.from_offset)
-            for piece in pieces
-            if piece.name in self._committed
-            for part in piece.parts
-        )
+        return _offsets_before(self._committed, pieces)
 
     @property
     def id_prefix(self) -> str | None:
@@ -149,7 +147,7 @@ class RunOwnership:
         if fences(mark, claimant):
             self._store.write_mark(claiming(mark, claimant, decision))
             self._store.fence(pieces)
-        if (request.is_of_stream and not request.history.is_retry) or _is_new_run(self._request, mark):
+        if (request.is_of_stream and not request.history.is_retry) or _is_new_run(self._request, self._adopted):
             # Nobody has written anything of this batch, or of this run.
             return Decision.BEGIN
         return decision if mark is None else self._take_up(decision, mark, claimant, pieces)
@@ -258,8 +256,7 @@ class RunOwnership:
         """As :meth:`claim` without transactions: tasks of an earlier driver stop at their next look at the mark."""
         from py4j.protocol import Py4JJavaError
 
-        mark, claimant = None, self._new_claimant(pieces)
-        self._claimant = claimant
+        claimant = self._claimant = self._new_claimant(pieces)
         try:
             mark = self._read_mark()
             # The mark may have another run id.
@@ -277,7 +274,7 @@ class RunOwnership:
             self._store.fence(())
         acknowledged = _proved(self._request, claimant, reads_back=self._reads_back)
         self.cut = self.logs.lacking(self._request, self.run_id, acknowledged, may_lack)
-        may_have = self._request.history.is_retry and not _is_new_run(self._request, mark)
+        may_have = self._request.history.is_retry and not _is_new_run(self._request, self._adopted)
         # There is no progress to go on from.
         return Decision.READ_BACK if may_have else Decision.BEGIN
 
@@ -293,21 +290,25 @@ class RunOwnership:
             self.key = key
         # A driver that has the run already is not late.
         began_ms = None if self._has_run else request.submission.at_ms
-        return _claimant(request, self._token, self.run_id, key, began_ms, self._reads_back, self.logs.leaders)
+        claimant = _claimant(request, self._token, self.run_id, key, began_ms, self._earlier)
+        return replace(claimant, reads_back=self._reads_back, leaders=self.logs.leaders)
 
     def _read_mark(self) -> Mark | None:
-        mark = self._earlier = self._store.read_mark(self._request, self._targets)
+        mark = self._earlier = self._adopted = self._store.read_mark(self._request, self._targets)
         if mark is not None and self._request.history.adopts_run:
-            self.run_id = mark.run_id
+            self.is_of_other_source = are_other_sources(mark.sources, _sources(self._request))
+            self._adopted = None if self.is_of_other_source else mark
+            self.run_id = self.run_id if self._adopted is None else mark.run_id
         return mark
 
 
 def _claimant(
-    request: CopyJob, token: str, run_id: str, key: str, began_ms: int | None, reads_back: bool, leaders: str
+    request: CopyJob, token: str, run_id: str, key: str, began_ms: int | None, before: Mark | None
 ) -> Claimant:
     """What a driver is, for the decisions of the run protocol.
 
     :param began_ms: when its submission was about to start; None if that does not count.
+    :param before: the mark before it.
     """
     now_ms = int(time.time() * 1000)
     submission, earlier = request.submission, request.earlier
@@ -322,8 +323,7 @@ def _claimant(
         earlier.submission,
         earlier.key,
         earlier.may_have_duplicates,
-        reads_back,
-        leaders,
+        sources=_sources(request, before, run_id),
     )
 
 
@@ -339,11 +339,30 @@ def _adopts_another(request: CopyJob, mark: Mark | None, claimant: Claimant) -> 
     return mark is not None and request.history.adopts_run and not is_same_delivery(mark.key, claimant.key)
 
 
-def _is_new_run(request: CopyJob, mark: Mark | None) -> bool:
+def _is_new_run(request: CopyJob, adopted: Mark | None) -> bool:
     """Whether there is no run to adopt, and nobody can have written under the new ``run_id``."""
-    if mark is not None or not request.history.adopts_run or request.history.began_ms is not None:
+    if adopted is not None or not request.history.adopts_run or request.history.began_ms is not None:
         return False
     return not may_have_delivered(False, request.submission.at_ms, int(time.time() * 1000))
+
+
+def _offsets_before(committed: Mapping[str, CommittedOffset], pieces: Sequence[Piece]) -> int:
+    """How many offsets of pieces lie before what is committed of them."""
+    return sum(
+        max(0, min(committed[piece.name].offset, part.until_offset) - part.from_offset)
+        for piece in pieces
+        if piece.name in committed
+        for part in piece.parts
+    )
+
+
+def _sources(request: CopyJob, before: Mark | None = None, run_id: str = "") -> str:
+    """Which topics a copy reads, and those of its run before it. A stream's checkpoint says it of a stream."""
+    if request.is_of_stream:
+        return ""
+    ids = {r.topic: request.source_ids.get(r.topic, "") for r in request.ranges}
+    cluster = request.delivery_parts.get("the source cluster", "")
+    return sources_of(ids, cluster, before.sources if before is not None and before.run_id == run_id else "")
 
 
 def _carried(

@@ -49,7 +49,8 @@ class AnnouncingOperator(DeferrableOperator):
 
     def __init__(self, *, outlets: Any = LEDGER_OUTLETS, **kwargs: Any) -> None:
         super().__init__(outlets=outlets_with_ledger(outlets), **kwargs)
-        self.on_success_callback = [*self.on_success_callback, remember_success]
+        # The author's own may take longer than Airflow waits for callbacks ([core] task_success_overtime).
+        self.on_success_callback = [remember_success, *self.on_success_callback]
         self._lineage_entry: Mapping[str, Any] | None = None
 
     @classmethod

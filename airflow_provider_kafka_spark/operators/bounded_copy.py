@@ -40,6 +40,7 @@ from airflow_provider_kafka_spark.operators.decision import result_to_approve
 from airflow_provider_kafka_spark.operators.deferral import ClusterManager
 from airflow_provider_kafka_spark.operators.job_bundle import BundlePlace, JobBundle, check_bundled, check_not_empty
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
+from airflow_provider_kafka_spark.operators.mapped_item import given_item
 from airflow_provider_kafka_spark.operators.memory import MemoryPlace
 from airflow_provider_kafka_spark.operators.sealed_plan import adopt, opened_plan, sealed_plan
 from airflow_provider_kafka_spark.operators.task_try import TaskTry
@@ -108,7 +109,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises AirflowFailException: for non-retriable errors.
         :raises KafkaSparkError: for retriable errors.
         """
-        store = RunStateStore(context, self.task_id)
+        store = RunStateStore(context, self.task_id, partial(given_item, context))
         if not self._follows_trigger:
             store.begin()
         parameters = self._parameters(context)
@@ -135,6 +136,8 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
                 return sealed_plan(result, context["ti"])
             if planned.plan.is_empty:
                 self.log.info("No records in the requested ranges; Spark is not started.")
+                # Nothing is written after a success, also by a driver of before.
+                report_of_earlier(task_try, state, planned, partial(self._on_event, context), is_own=False)
                 store.found_nothing(state)
                 if not planned.plan.leaves_out:
                     self._skip_if_empty(planned.plan)
@@ -176,7 +179,7 @@ class BoundedCopyOperator(KafkaToKafkaOperator):
         :raises KafkaSparkError: for retriable errors.
         """
         location = self.report_location if report_location is None else report_location
-        store = RunStateStore(context, self.task_id)
+        store = RunStateStore(context, self.task_id, partial(given_item, context))
         store.begin()
         place = BundlePlace.parse(folder, location, spark_version, scala_version)
         parameters = self._parameters(context)

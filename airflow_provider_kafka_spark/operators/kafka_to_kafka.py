@@ -38,8 +38,8 @@ from airflow_provider_kafka_spark.operators.asset_events import LEDGER_OUTLETS
 from airflow_provider_kafka_spark.operators.mapped_item import given_item, mapped_item
 from airflow_provider_kafka_spark.operators.new_targets import NewTargets
 from airflow_provider_kafka_spark.operators.task_try import TaskTry, connected, how_of, worker_options_of
+from airflow_provider_kafka_spark.state.item_check import check_item
 from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
-from airflow_provider_kafka_spark.state.run_state import check_item
 from airflow_provider_kafka_spark.toolchain.settings import ALLOW_CLIENT_CLASSES
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 #: They hold what may be secret, and tell no item from another.
 _OPTIONS = ("source_options", "sink_options")
+#: A moment among the starting offsets is read as this one.
+_MOMENT = "starting_timestamp"
 
 
 def mapped_item(context: Context, parameters: Mapping[str, Any], kind: type) -> str:
@@ -38,6 +40,8 @@ def mapped_item(context: Context, parameters: Mapping[str, Any], kind: type) -> 
         # A plan has all the others.
         return item_text({name: value for name, value in parameters.items() if name not in _OPTIONS})
     content = {name: parameters[name] for name in names if name in parameters}
+    if "starting_offsets" in content and parameters.get(_MOMENT) is not None:
+        content[_MOMENT] = parameters[_MOMENT]
     # Items that differ only in how the job is submitted, are the same copy as often as there are of them.
     return item_text(content or {"map_index": index})
 

@@ -31,8 +31,8 @@ LOST_STATE = (
     "brokers keep the mark for offsets.retention.minutes, a week by default."
 )
 _MOVED = (
-    "This item of the mapped task had another map index before the clear. Its run {} is continued: what its progress "
-    "or its headers tell of is not written again."
+    "This item of the mapped task was copied before the clear, perhaps at another map index. Its run {} is continued: "
+    "what its progress or its headers tell of is not written again."
 )
 #: Maximum number of offsets in ranges with gaps that a second client counts.
 _MAX_RECOUNTED_OFFSETS = 1_000_000

@@ -22,7 +22,7 @@ from airflow_provider_kafka_spark.core.checks import COPY_AGAIN, EXACTLY_ONCE, F
 from airflow_provider_kafka_spark.core.copies.identity import fingerprint_changes
 from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
-from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError
+from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError
 from airflow_provider_kafka_spark.core.offsets.compact_result import short_result, whole_result
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.offsets.segments import Segment, joined, within
@@ -34,11 +34,12 @@ from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
 from airflow_provider_kafka_spark.core.wire.codec import encode
 from airflow_provider_kafka_spark.core.wire.evidence import CopyEvidence
 from airflow_provider_kafka_spark.core.wire.protocol import EarlierDelivery, JobReport, Submission, Transform
+from airflow_provider_kafka_spark.state.item_check import check_begun_with, check_item
 from airflow_provider_kafka_spark.state.task_state import RUN_KEY, STATE_VERSION, TaskState, TryNumbers, decoded
 
-#: Under this key, of tries that have not submitted anything, with the run's id. It goes with the state, wherever that
-#: is deleted.
-_BEGUN = "begun"
+#: Under these keys, of tries that have not submitted anything, the run's id and the MAC of a mapped task's item, which
+#: may have secrets. They go with the state, wherever that is deleted.
+_BEGUN, _ITEM = "begun", "item"
 #: Instead of a state that was found to be older than the latest submission.
 _LOST = {"lost": True}
 
@@ -136,7 +137,6 @@ class RunState:
         return replace(
             self,
             result=None,
-            succeeded=False,
             untrusted_until=self.submission,
             # What this delivery says nothing of, other plans may have written to.
             target_ends={name: of for name, of in (self.target_ends or {}).items() if name not in self.proved_ends}
@@ -195,18 +195,22 @@ class RunStateStore:
 
     :param context: of the running task.
     :param task_id: of the operator.
+    :param given_item: gives the item of a mapped task as its list has it; None if there is none, or it is not known.
     """
 
-    def __init__(self, context: Mapping[str, Any], task_id: str) -> None:
+    def __init__(
+        self, context: Mapping[str, Any], task_id: str, given_item: Callable[[], str | None] = lambda: None
+    ) -> None:
         self._store = TaskState(context, task_id)
         self._try_numbers = TryNumbers.of(context)
+        self._given_item = given_item
 
     def begin(self) -> None:
         """Remember the first try, before anything can fail: a later one without any state then knows that it is lost,
         and not that nothing was submitted.
         """
         if self._try_numbers.is_first and self._store.get(RUN_KEY) is None:
-            self._store.set(RUN_KEY, {_BEGUN: _fresh().run_id})
+            self._store.set(RUN_KEY, {_BEGUN: _fresh().run_id, _ITEM: self._mac_of_item()})
 
     def forget(self) -> None:
         """Remember that the state is lost."""
@@ -236,6 +240,8 @@ class RunStateStore:
             is_lost = stored == _LOST or (stored is None and not self._try_numbers.is_first)
             # A list that was expanded anew may have had the item at another index.
             may_have_moved = bool(item) and bool(self._try_numbers.clear_number)
+            if begun is not None and not may_have_moved:
+                check_begun_with(stored[_ITEM], self._mac_of_item())
             fresh = _fresh() if begun is None else RunState(begun)
             return replace(fresh, item=item, adopts_run=is_lost or may_have_moved, is_lost=is_lost)
         # A plan of another version is no obstacle to a clear, which requests a new one.
@@ -243,7 +249,7 @@ class RunStateStore:
         state = decoded(RUN_KEY, RunState, {**stored, "plan": None} if has_plan else stored)
         if state.succeeded and on_rerun == FAIL_ON_RERUN:
             raise AlreadyDeliveredError(
-                f"The task has delivered {(state.result or {}).get('records_written', 0):,} records before, under "
+                f"The task has delivered {_written(state):,} records before, under "
                 f"run_id {state.run_id}, and on_rerun='fail'. Pass on_rerun='missing_only' to write what the target "
                 "lacks, or 'copy_again'."
             )
@@ -263,6 +269,10 @@ class RunStateStore:
         if plan is None or (not as_stored and self._try_numbers.is_cleared_since(state.try_numbers)):
             return state
         return replace(state, plan=ReplayPlan.from_dict(plan))
+
+    def _mac_of_item(self) -> str | None:
+        item = self._given_item()
+        return None if item is None else self._store.mac(item)
 
     def for_plan(
         self, state: RunState, plan: ReplayPlan, transform: Transform, cuts: Mapping[TopicPartition, int]
@@ -316,6 +326,7 @@ class RunStateStore:
             replace(
                 state,
                 submission=number,
+                succeeded=False,
                 untrusted_until=state.untrusted_until if delivery == EXACTLY_ONCE else number,
                 plan=plan,
                 reached=state.reached.and_later(plan.reached),
@@ -368,6 +379,13 @@ class RunStateStore:
         return state
 
 
+def _written(state: RunState) -> int:
+    """How many records the latest delivery has written."""
+    if state.result is not None:
+        return int(state.result["records_written"])
+    return 0 if state.earlier is None else state.earlier.records
+
+
 def _fresh() -> RunState:
     # Random: other writers must not be able to predict it, because a record with this id counts as delivered.
     return RunState(secrets.token_hex(8))
@@ -380,14 +398,3 @@ def _succeeding(state: RunState, item: str) -> dict[str, Any]:
         "instance": state.instance if state.item == item else "",
         "former_run_ids": (*state.former_run_ids, state.run_id),
     }
-
-
-def check_item(earlier: str, now: str) -> None:
-    """:raises InvalidInputError: if a map index has another item than before."""
-    if earlier != now:
-        raise InvalidInputError(
-            f"The item at a map index must be the one of the earlier try of this DAG run, {earlier or 'none'}; got "
-            f"{now or 'none'}. The earlier one may have been delivered, also from another index. Restore the order of "
-            "the list, with new items at its end, and clear the task; or trigger a new DAG run with what is to be "
-            "copied."
-        )

@@ -77,7 +77,7 @@ mark-of-another-run-taken: A mark of another run at other targets is left alone.
   + if known
   tests/operators/test_identity.py::test_two_deployments_with_the_same_names
 map-index-taken-for-an-item: A map index that has another item than before is refused.
-  state/run_state.py
+  state/item_check.py
   - if earlier != now:
   + if not earlier and now:
   tests/state/test_run_state.py::test_another_item_at_the_map_index_is_refused

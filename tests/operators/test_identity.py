@@ -14,6 +14,7 @@ from airflow.sdk import DAG, XComArg, task, task_group
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_kafka_spark.operators.batch import KafkaToKafkaBatchOperator
 from airflow_provider_kafka_spark.operators.kafka_to_kafka import KafkaToKafkaOperator
 from airflow_provider_kafka_spark.operators.mapped_item import given_item, mapped_item
 from airflow_provider_kafka_spark.operators.replay import ReplayOffsetRangesOperator
@@ -94,7 +95,7 @@ def test_a_list_that_has_changed_before_a_clear(topic: TopicFactory, make: Make)
 
     assert tasks[0].values() == once(0, 30)
     assert moved["run_id"] == first[1]["run_id"]
-    assert any("had another map index before the clear" in warning for warning in moved["warnings"])
+    assert any("was copied before the clear" in warning for warning in moved["warnings"])
     assert new["warnings"] == []
 
 
@@ -267,6 +268,24 @@ def test_it_is_what_is_mapped(mapped: Any, items: list[str]) -> None:
         partial.expand_kwargs(mapped) if isinstance(mapped, list) else partial.expand(**mapped)
 
     assert [item(index, dag) for index in range(len(items))] == items
+
+
+def test_moments_among_the_starting_offsets_tell_the_items() -> None:
+    """They are read as the start of a window."""
+    moments = ["2026-11-27T00:00:00Z", "2026-11-27T01:00:00Z"]
+    with DAG("dag") as dag:
+        mapped = KafkaToKafkaBatchOperator.partial(task_id="task", target_topic="copy", topics=["orders"])
+        mapped = mapped.expand(starting_offsets=moments)
+    items = set()
+    for i, moment in enumerate(moments):
+        operator = KafkaToKafkaBatchOperator(
+            task_id="task", target_topic="copy", topics=["orders"], starting_offsets=moment
+        )
+        context: Any = task_context(ti=TaskInstance(task_id="task", map_index=i), dag=dag)
+        parameters = operator._parsed().by_name()  # noqa: SLF001 - as a try reads them
+        items.add(mapped_item(context, parameters, KafkaToKafkaOperator))
+
+    assert len(items) == 2
 
 
 def test_in_a_mapped_group_and_within_a_mapped_function_all_parameters_tell() -> None:

@@ -21,6 +21,7 @@ from airflow_provider_kafka_spark.jobs import batch
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.operators import bounded_copy
+from airflow_provider_kafka_spark.submission.applications import Applications
 from airflow_provider_kafka_spark.testing.kafka_broker import Record
 from airflow_provider_kafka_spark.testing.pytest_plugin import TopicFactory
 from tests.airflow_fakes import Try, task_context
@@ -231,6 +232,36 @@ def test_a_clear_without_the_state(task: Task, has_mark: bool, on_rerun: str, mo
     assert task.values() == Counter(dict.fromkeys(once(0, 10), 1 if has_mark else 2))
     assert (result["run_id"] == first["run_id"]) is has_mark
     assert result["delivered_before"] == (7 if has_mark else 0)
+
+
+def test_a_clear_without_records_waits_for_a_driver_of_before(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would write after the success."""
+    waited: list[str] = []
+    task.lose_report()
+    monkeypatch.setattr(Applications, "wait_for", lambda _, application_id: waited.append(application_id))
+
+    task.clear(starting_timestamp=int(time.time() * 1000))
+
+    assert len(waited) == 1
+
+
+def test_a_run_of_a_topic_that_was_recreated_is_not_taken_over(task: Task) -> None:
+    """Without the state the target is all that tells. Its records have the topic, partitions and offsets of the new
+    one's, and are others. A next clear that has lost the state too goes on with the new run.
+    """
+    first = task.clear()
+    task.kafka.delete_topic(task.source)
+    task.kafka.create_topic(task.source, 2)
+    task.kafka.produce(task.source, numbered(100, 110))
+    results = []
+    for _ in range(2):
+        task.store.values.clear()
+        results.append(task.clear())
+
+    assert task.values() == once(0, 10) + once(100, 110)
+    assert any("has read other source topics of the same names" in warning for warning in results[0]["warnings"])
+    assert [result["delivered_before"] for result in results] == [0, 10]
+    assert results[0]["run_id"] == results[1]["run_id"] != first["run_id"]
 
 
 @pytest.mark.parametrize(

@@ -313,6 +313,9 @@ is what is mapped: the values of the parameters of `expand()` or `expand_kwargs(
   quick: rule
 If a job was submitted for the earlier one, the task fails and names both
   tests/operators/test_identity.py::test_a_list_that_has_changed_before_a_clear
+A retry fails too if the first try of the DAG run had another item and submitted nothing
+  tests/state/test_run_state.py::test_another_item_after_one_that_was_not_submitted
+  quick: rule
 **A retry whose item is the same** has the parameters of the first try, also if templates give others by now
   tests/operators/test_identity.py::test_a_retry_with_the_same_item_has_the_first_parameters
 After a clear the item keeps its name, so what was delivered counts, and the parameters are the new ones
@@ -384,6 +387,8 @@ counts only while these stay the same
   tests/operators/test_bounded_copy.py::test_a_clear_with_another_transform_writes_all_by_it
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source
   tests/core/runs/test_run_protocol.py::test_each_single_change_changes_the_key
+if one is another topic by now, recreated or of another cluster, nothing of that run counts, and the result warns
+  tests/operators/test_on_rerun.py::test_a_run_of_a_topic_that_was_recreated_is_not_taken_over
 or a `source_conn_id` that leads to another cluster, ends a retry with `DataLossError`
   tests/operators/test_kafka_to_kafka.py::test_a_retry_uses_the_first_plan
   tests/operators/test_bounded_copy.py::test_a_connection_that_leads_to_another_cluster_is_another_source

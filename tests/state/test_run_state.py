@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -252,13 +253,21 @@ def test_another_item_at_the_map_index_is_refused(store: TaskStateStore, succeed
     assert load(store, item="[0:10]", **cleared)[1].has_submitted
 
 
-def test_another_item_after_one_that_was_not_submitted(store: TaskStateStore) -> None:
-    """Nothing was delivered of either."""
-    load(store, item="[0:10]", ti=Try())
+@pytest.mark.parametrize(
+    ("first", "now", "is_refused"),
+    [("a", "b", True), ("a", "a", False), (None, "b", False), ("a", None, False)],
+    ids=["another", "the-same", "not-known-then", "not-known-now"],
+)
+def test_another_item_after_one_that_was_not_submitted(
+    store: TaskStateStore, first: str | None, now: str | None, is_refused: bool
+) -> None:
+    """Another index may have delivered it. What its templates give may be another thing each time."""
+    RunStateStore(task_context(store, ti=Try()), "task", lambda: first).begin()
+    retry = RunStateStore(task_context(store, ti=Try(try_number=2)), "task", lambda: now)
 
-    _, state = load(store, item="[20:30]", ti=Try(try_number=2))
-
-    assert (state.item, state.has_submitted) == ("[20:30]", False)
+    with pytest.raises(InvalidInputError, match="the list has changed") if is_refused else nullcontext():
+        state = retry.load(item="[20:30]")
+        assert (state.item, state.has_submitted) == ("[20:30]", False)
 
 
 def test_an_adopted_run_has_its_id_when_it_is_finished(store: TaskStateStore) -> None:
@@ -429,6 +438,23 @@ def test_a_clear_that_finds_no_records_announces_nothing(store: TaskStateStore) 
     _, again = load(store, clear_number=2, ti=Try(try_number=3, max_tries=5))
 
     assert again.earlier == earlier(("copy:0:5:8",), ())
+
+
+def test_a_clear_that_finds_no_records_does_not_undo_a_success(store: TaskStateStore) -> None:
+    """The next one asks ``on_rerun``, until one has submitted something: its retries go on with that."""
+    first = succeeded(store, ti=Try())
+    opened, state = load(store, clear_number=1, ti=Try(try_number=2, max_tries=4))
+    opened.found_nothing(state)
+    succeed(store)
+
+    with pytest.raises(AlreadyDeliveredError, match="has delivered 3 records before"):
+        load(store, on_rerun="fail", clear_number=2, ti=Try(try_number=3, max_tries=5))
+    opened, again = load(store, on_rerun="copy_again", clear_number=2, ti=Try(try_number=3, max_tries=5))
+    opened.submitting(again, PLAN, 2_000, EXACTLY_ONCE)
+    _, retry = load(store, on_rerun="copy_again", clear_number=2, ti=Try(try_number=4, max_tries=5))
+
+    assert (again.copies_again, retry.copies_again) == (True, True)
+    assert first.run_id != again.run_id == retry.run_id
 
 
 @pytest.mark.parametrize("plans_meanwhile", [False, True])

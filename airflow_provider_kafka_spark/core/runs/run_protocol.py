@@ -18,7 +18,7 @@ from airflow_provider_kafka_spark.core.errors import ProtocolError, RunTakenOver
 from airflow_provider_kafka_spark.core.offsets.pieces import Piece
 from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
 
-_MARK_VERSION = 3
+_MARK_VERSION = 4
 #: Half a delivery key: what is delivered, and how it is cut into pieces.
 _HALF = 8
 #: The end of a key under which Spark tasks may pass over records that the source has lost.
@@ -53,6 +53,7 @@ class Mark:
     :param repeats: what was delivered before was not known, so that it may have been written again, or may be by the
         next plan.
     :param leaders: which leaders the targets had when the run was claimed, see :func:`leaders_of`; empty if unknown.
+    :param sources: which topics its plans have read, see ``core.runs.run_sources``; empty if that is not known.
     """
 
     number: int
@@ -65,6 +66,7 @@ class Mark:
     pieces: int = 0
     repeats: bool = False
     leaders: str = ""
+    sources: str = ""
 
     def to_json(self) -> str:
         """The metadata of the committed offset; brokers take 4,096 bytes by default."""
@@ -101,6 +103,7 @@ class Claimant:
     :param proved_repeats: what it has proved may be in the target more than once.
     :param reads_back: the target tells what it has, by its headers.
     :param leaders: of the targets.
+    :param sources: of its plan, and of those before it of the run.
     :param is_cut: the targets have not what progress or proof tell of.
     """
 
@@ -116,13 +119,14 @@ class Claimant:
     proved_repeats: bool = False
     reads_back: bool = False
     leaders: str = ""
+    sources: str = ""
     is_cut: bool = False
 
     def mark(
         self, state: MarkState, groups: int = 0, width: int = 1, pieces: int = 0, *, repeats: bool = False
     ) -> Mark:
         of_run = self.number, self.token, self.run_id, self.key
-        return Mark(*of_run, state.value, groups, width, pieces, repeats, self.leaders)
+        return Mark(*of_run, state.value, groups, width, pieces, repeats, self.leaders, self.sources)
 
 
 class Decision(enum.Enum):

@@ -54,8 +54,8 @@ _ANOTHER_RUN = replace(_RETRY, run_id="other run", may_have_delivered=False)
 def test_the_text_of_a_mark() -> None:
     """Tasks read it in Java, and later versions may find it: a change of it is a change of the version."""
     assert _MARK.to_json() == (
-        '{"groups":2,"key":"key","leaders":"","number":3,"pieces":0,"repeats":false,"run_id":"run","state":"open",'
-        '"token":"other","version":3,"width":1}'
+        '{"groups":2,"key":"key","leaders":"","number":3,"pieces":0,"repeats":false,"run_id":"run","sources":"",'
+        '"state":"open","token":"other","version":4,"width":1}'
     )
 
 
