@@ -78,7 +78,15 @@ class DeferrableOperator(SparkJobOperator):
         hindrance = None if wanted is False else self._hindrance(spark, context)
         if wanted and hindrance is not None:
             raise OptionError(f"deferrable=True {hindrance}. Pass deferrable=False, or leave it out.")
-        return None if wanted is False or hindrance is not None else spark.applications.manager()
+        if wanted is False or hindrance is not None:
+            return None
+        try:
+            return spark.applications.manager()
+        except OptionError as error:
+            if wanted:
+                raise
+            self.log.warning("[operators] default_deferrable is set, and the task cannot be deferred: %s", error)
+            return None
 
     def _defer(
         self, context: Context, application_id: str, manager: ClusterManager, report_uri: str | None
