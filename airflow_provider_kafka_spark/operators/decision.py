@@ -12,13 +12,10 @@ from airflow_provider_kafka_spark.core.copies.plan import ReplayPlan
 from airflow_provider_kafka_spark.core.copies.planned_copy import PlannedCopy
 from airflow_provider_kafka_spark.core.copies.verification import result_of_plan
 from airflow_provider_kafka_spark.core.shown_text import item, markdown_item
-from airflow_provider_kafka_spark.operators.asset_events import COPIES
+from airflow_provider_kafka_spark.operators.asset_events import COPIES, newest
 from airflow_provider_kafka_spark.operators.task_try import TaskTry
 
 log = logging.getLogger(__name__)
-
-#: Events of the ledger that a plan reads, the newest.
-_EVENTS = 1_000
 
 
 def result_to_approve(
@@ -64,7 +61,7 @@ def approval_facts(task_try: TaskTry, plan: ReplayPlan, inlets: Collection[Any])
 
 def _copied_before(task_try: TaskTry, plan: ReplayPlan) -> int | None:
     try:
-        return copied_before(plan, task_try.context["inlet_events"][COPIES].ascending(False).limit(_EVENTS))
+        return copied_before(plan, newest(task_try.context["inlet_events"][COPIES]))
     except Exception as error:  # noqa: BLE001 - a plan is no worse without it
         log.warning("What was copied before is not known, since the ledger could not be read: %r", error)
         return None

@@ -25,14 +25,14 @@ from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, 
 from airflow_provider_kafka_spark.core.offsets.provenance import provenance_of
 from airflow_provider_kafka_spark.core.shown_text import shortened
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState
-from airflow_provider_kafka_spark.operators.asset_events import COPIES
+from airflow_provider_kafka_spark.operators.asset_events import COPIES, newest
 from airflow_provider_kafka_spark.operators.task_try import TaskTry
 
 log = logging.getLogger(__name__)
 
 _POLICY = "cleanup.policy"
-#: Events of the ledger that are read, the newest; and offsets of the target.
-_MOST_EVENTS, _MOST_OFFSETS = 1_000, 1_000_000
+#: Offsets of the target that are read.
+_MOST_OFFSETS = 1_000_000
 #: How long the target is read.
 _MOST_SECONDS = 600.0
 #: Ranges that a plan may have more for what is left between records that are there.
@@ -90,8 +90,7 @@ def _events_since(due: Any) -> Sequence[Any]:
     from airflow.sdk.execution_time.context import InletEventsAccessors
 
     try:
-        events = InletEventsAccessors([COPIES])[COPIES].after(due.isoformat()).ascending(False).limit(_MOST_EVENTS)
-        return list(events)
+        return list(newest(InletEventsAccessors([COPIES])[COPIES].after(due.isoformat())))
     except Exception as error:  # noqa: BLE001 - what is not known is copied
         log.warning(
             "What other runs have copied since this one was due is not known, since the ledger could not be read: %r. "

@@ -20,8 +20,8 @@ from airflow_provider_kafka_spark.core.secrets import TAKE_OUT, secrets_in_url
 from airflow_provider_kafka_spark.core.topics.bounds import AtOffset, Bound, Earliest, parse_bound, parse_timestamp
 from airflow_provider_kafka_spark.core.topics.known_topics import KnownTopics
 from airflow_provider_kafka_spark.core.topics.log_ends import Reached
+from airflow_provider_kafka_spark.core.topics.starts import group_named, named_form
 
-_GROUP_PREFIX = "group:"
 _CHECKPOINT = "checkpoint_location"
 _LOCATION = re.compile(r"\s*(/|[A-Za-z][A-Za-z0-9+.-]*://)")
 #: In the result of a task, and in the JSON form of offsets.
@@ -185,8 +185,8 @@ def _parse_text(text: str) -> Since:
             return _parse(read_json(text, "since"))
         except (ValueError, RecursionError) as error:
             raise BoundError(f"It is not JSON: {error}.") from error
-    if text.startswith(_GROUP_PREFIX):
-        return SinceGroup(check_group_id(text.removeprefix(_GROUP_PREFIX), "group_id"))
+    if (group := group_named(text)) is not None:
+        return SinceGroup(group)
     if text.startswith("/") or "://" in text:
         return SinceCheckpoint(text)
     return SinceTimestamp(parse_timestamp(text, "since"))
@@ -197,20 +197,16 @@ def _parse_mapping(value: Mapping[Any, Any]) -> Since:
         if value["if_missing"] not in ("fail", "earliest"):
             raise BoundError(f"if_missing must be 'fail' or 'earliest'; got {value['if_missing']!r}.")
         return replace(_checkpoint(value["checkpoint_location"]), missing_is_earliest=value["if_missing"] == "earliest")
-    if len(value) == 1:
-        ((key, inner),) = value.items()
-        # A topic may have one of these names; the value is then a mapping.
-        if key == "offsets" and isinstance(inner, Mapping) and all(isinstance(v, Mapping) for v in inner.values()):
-            return _offsets(inner)
-        if not isinstance(inner, Mapping):
-            if key == "offsets":
-                return _parse(inner)
-            if key == "group_id":
-                return SinceGroup(check_group_id(inner, "group_id"))
-            if key == "checkpoint_location":
-                return _checkpoint(inner)
-            if key == "timestamp":
-                return SinceTimestamp(parse_timestamp(inner, "since"))
+    if (form := named_form(value)) is not None:
+        key, inner = form
+        if key == "offsets":
+            return _offsets(inner) if isinstance(inner, Mapping) else _parse(inner)
+        if key == "group_id":
+            return SinceGroup(check_group_id(inner, "group_id"))
+        if key == "checkpoint_location":
+            return _checkpoint(inner)
+        if key == "timestamp":
+            return SinceTimestamp(parse_timestamp(inner, "since"))
     ranges = rows_in(value.get("ranges"))
     if isinstance(ranges, (list, tuple)):
         after = _after_ranges(ranges)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
-from operator import attrgetter
 
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
@@ -19,9 +17,6 @@ MOST_UNGROUPED_RANGES = 64
 #: A gap of at most this many offsets is read, which costs less than a seek or another task. Measured:
 #: docs/explanation/performance.md.
 SMALL_GAP_OFFSETS = 5_000
-
-_ORDER = attrgetter("topic", "partition", "from_offset", "until_offset")
-_PARTITION = attrgetter("topic", "partition")
 
 
 def plan_spans(ranges: OffsetRanges, max_records_per_partition: int | None = None) -> tuple[OffsetRange, ...]:
@@ -63,7 +58,7 @@ def tasks_of(spans: Sequence[OffsetRange], *, preserve_order: bool = True) -> tu
     :param preserve_order: all spans of one Kafka partition follow each other in one task; otherwise each is a task of
         its own.
     """
-    ordered = sorted(spans, key=_ORDER)
+    ordered = OffsetRanges(spans)
     if not preserve_order:
         return tuple((span,) for span in ordered)
-    return tuple(tuple(group) for _, group in groupby(ordered, key=_PARTITION))
+    return tuple(of_partition for _, of_partition in ordered.by_partition())

@@ -19,7 +19,7 @@ from airflow_provider_kafka_spark.core.topics.bounds import (
     parse_timestamp,
 )
 
-_GROUP_PREFIX = "group:"
+_PREFIX = "group:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,30 @@ class GroupStart:
                 f"{self.group_id!r} has not. Correct the name, or start somewhere else, such as at 'earliest'."
             )
         return Bound(Earliest(), {p: AtOffset(offset) for p, offset in committed.items()})
+
+
+def group_named(text: str) -> str | None:
+    """The consumer group that ``"group:NAME"`` names; None for other text.
+
+    :raises InvalidInputError: if it is no name of a group.
+    """
+    return check_group_id(text.removeprefix(_PREFIX), "group_id") if text.startswith(_PREFIX) else None
+
+
+def named_form(value: Mapping[Any, Any]) -> tuple[Any, Any] | None:
+    """The key and the value of a mapping that has one form by its name; None if it is offsets by topic.
+
+    >>> named_form({"group_id": "billing"}), named_form({"offsets": {"orders": {"0": 23}}})
+    (('group_id', 'billing'), ('offsets', {'orders': {'0': 23}}))
+    >>> named_form({"offsets": {"0": 23}})
+    """
+    if len(value) != 1:
+        return None
+    ((key, inner),) = value.items()
+    # A topic may have one of these names; its value is a mapping of partitions.
+    if not isinstance(inner, Mapping) or (key == "offsets" and all(isinstance(v, Mapping) for v in inner.values())):
+        return key, inner
+    return None
 
 
 def parse_any_start(value: object, side: Side = "stream start", name: str = "starting_offsets") -> Bound | GroupStart:
@@ -67,17 +91,12 @@ def parse_any_start(value: object, side: Side = "stream start", name: str = "sta
                 f"{name} must not be 'last_run': KafkaToKafkaAvailableNowOperator goes on where its last run ended, by "
                 "its checkpoint, and KafkaNewRecordsSensor(since='last_run') finds what is new for a replay."
             )
-        if text.startswith(_GROUP_PREFIX):
-            return GroupStart(check_group_id(text.removeprefix(_GROUP_PREFIX), "group_id"))
+        if (group := group_named(text)) is not None:
+            return GroupStart(group)
         if text[:1] == "{":
             value = _json_of(text, name)
-    if isinstance(value, Mapping) and len(value) == 1:
-        ((key, inner),) = value.items()
-        # A topic may have one of these names; its value is a mapping of partitions.
-        if key == "offsets" and isinstance(inner, Mapping) and all(isinstance(v, Mapping) for v in inner.values()):
-            return parse_bound(inner, side, name)
-        if not isinstance(inner, Mapping):
-            return _named(key, inner, side, name)
+    if isinstance(value, Mapping) and (form := named_form(value)) is not None:
+        return _named(*form, side, name)
     if isinstance(value, (Mapping, Bound)) or _is_word(value):
         return parse_bound(value, side, name)
     try:
@@ -95,6 +114,8 @@ def _named(key: Any, inner: object, side: Side, name: str) -> Bound | GroupStart
         return GroupStart(check_group_id(inner, f"{name}['group_id']"))
     if key == "timestamp":
         return Bound.everywhere(AtTimestamp(parse_timestamp(inner, f"{name}['timestamp']")))
+    if key == "offsets" and isinstance(inner, Mapping):
+        return parse_bound(inner, side, name)
     if key == "offsets" and _is_word(inner):
         return parse_any_start(inner, side, name)
     return parse_bound({key: inner}, side, name)
