@@ -43,7 +43,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, connection: Callable
     connection("spark_default", conn_type="spark", host="local[2]")
     home = tmp_path / "spark"
     (home / "bin").mkdir(parents=True)
-    (home / "jars").symlink_to(find_spark_home(environ={}).jars)
+    (home / "jars").symlink_to(find_spark_home().jars)
     monkeypatch.setenv("SPARK_HOME", str(home))
     monkeypatch.setenv(CLASS_ARCHIVE.variable, "False")
 

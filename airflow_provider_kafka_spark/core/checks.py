@@ -19,7 +19,8 @@ ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
 #: Who reads the records of a copy.
 SOURCE, BATCHES = "source", "batches"
-EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly_once", "at_least_once")
+EXACTLY_ONCE = "exactly_once"
+DELIVERIES = (EXACTLY_ONCE, "at_least_once")
 #: What a template or a form may give for a flag, in any case.
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _LONGEST_NUMBER = 20

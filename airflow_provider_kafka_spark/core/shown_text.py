@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 _MOST_SHOWN = 10
+#: Of an item, in characters.
+_WIDTH = 100
 #: All control characters of Unicode except line breaks and tabs, those that change the text direction, and
 #: those that nobody sees.
 _CONTROL = re.compile(
@@ -34,19 +36,17 @@ def shown(text: str, most: int) -> str:
     return _CONTROL.sub(_escaped, text)
 
 
-def item(name: str, text: str, width: int = 100) -> str:
+def item(name: str, text: str) -> str:
     """An item of a list, whole: nothing in its text begins a line, and no line is too long to be seen.
 
     >>> print(item("Only records with", "true\\nTotal: 5"))
     Only records with: true\\nTotal: 5
-    >>> print(item("a", "0123456789abc", width=8))
-    a: 01234
-        5678
-        9abc
+    >>> [len(line) for line in item("a", "0123456789" * 20).splitlines()]
+    [100, 100, 11]
     """
     line = one_line(f"{name}: {text}")
-    rest = [line[i : i + width - 4] for i in range(width, len(line), width - 4)]
-    return "\n    ".join([line[:width], *rest])
+    rest = [line[i : i + _WIDTH - 4] for i in range(_WIDTH, len(line), _WIDTH - 4)]
+    return "\n    ".join([line[:_WIDTH], *rest])
 
 
 def markdown_item(name: str, text: str) -> str:

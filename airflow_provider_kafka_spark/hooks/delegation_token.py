@@ -45,7 +45,6 @@ class DelegationTokenHook(ManagedResource, BaseHook):
 
     conn_name_attr = "conn_id"
     default_conn_name = "kafka_default"
-    hook_name = "Kafka (delegation tokens)"
 
     def __init__(
         self,

@@ -58,7 +58,6 @@ class SparkJobHook(BaseHook):
 
     conn_name_attr = "spark_conn_id"
     default_conn_name = "spark_default"
-    hook_name = "Spark job"
 
     def __init__(
         self,

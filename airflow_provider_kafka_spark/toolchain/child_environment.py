@@ -5,24 +5,18 @@ contain secrets.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 #: Connections, variables, settings (including the Fernet key), and values for Airflow's own processes. ``AIRFLOW_HOME``
 #: and ``AIRFLOW_CTX_*`` stay.
 _AIRFLOWS_OWN = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__", "_AIRFLOW_")
 
 
-def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for Spark, Java and their children.
-
-    :param environ: by default that of this process.
-    """
-    environ = os.environ if environ is None else environ
-    return {name: value for name, value in environ.items() if not name.startswith(_AIRFLOWS_OWN)}
+def child_environment() -> dict[str, str]:
+    """The environment for Spark, Java and their children."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}
 
 
-def unset_airflow_env(command: list[str], environ: Mapping[str, str] | None = None) -> list[str]:
+def unset_airflow_env(command: list[str]) -> list[str]:
     """The command with :func:`child_environment`, for callers that can change only the command."""
-    environ = os.environ if environ is None else environ
-    dropped = sorted(set(environ) - set(child_environment(environ)))
+    dropped = sorted(set(os.environ) - set(child_environment()))
     return ["env", *(word for name in dropped for word in ("-u", name)), *command] if dropped else command

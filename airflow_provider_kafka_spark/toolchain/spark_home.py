@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -57,23 +56,21 @@ def connector_coordinates(spark_version: str, scala_version: str) -> tuple[str, 
     )
 
 
-def find_spark_home(binary: str = "spark-submit", environ: Mapping[str, str] | None = None) -> SparkHome:
+def find_spark_home(binary: str = "spark-submit") -> SparkHome:
     """Find ``spark-submit`` on the PATH, in SPARK_HOME, or in the installed ``pyspark``, with its version.
 
     Airflow's worker often runs without its environment's ``bin`` on the PATH, so the folder of this Python is searched
     too.
 
     :param binary: the name that the Spark connection gives.
-    :param environ: the environment to look in, this process's own by default.
     :raises SparkSubmitNotFoundError: if there is none.
     :raises SparkVersionError: if it is that of the installed ``pyspark``, and ``pyspark-client`` is of another version.
     :raises JarError: if its jars do not show the version.
     """
-    env = os.environ if environ is None else environ
     # spark-submit itself follows SPARK_HOME first, wherever the script lies.
-    home = env.get("SPARK_HOME")
+    home = os.environ.get("SPARK_HOME")
     folders = [Path(home) / "bin"] if home else []
-    on_path = shutil.which(binary, path=env.get("PATH", ""))
+    on_path = shutil.which(binary, path=os.environ.get("PATH", ""))
     folders += [Path(on_path).parent] if on_path else []
     folders += [Path(sys.executable).parent, *(folder / "bin" for folder in _pyspark_folders())]
     submit = next((folder / binary for folder in folders if os.access(folder / binary, os.X_OK)), None)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.wire.protocol import CopyJob, JobReport, JobRequest
 from airflow_provider_kafka_spark.core.wire.report_mac import verified
 from airflow_provider_kafka_spark.testing.broker_client import BrokerClient
@@ -83,7 +83,7 @@ class Driver:
         file = self.folder / "request.json"
         file.write_text(replace(self.request, report_uri=str(report)).to_json())
         # As the worker does.
-        writes_again = isinstance(self.request, CopyJob) and self.request.delivery == AT_LEAST_ONCE
+        writes_again = isinstance(self.request, CopyJob) and self.request.delivery != EXACTLY_ONCE
         conf = {"spark.task.maxFailures": "1"} if writes_again else {}
         job = f"{self.request.job}.py"
         script = _CHECKOUT / "airflow_provider_kafka_spark" / "jobs" / job

@@ -61,7 +61,7 @@ def recording_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recordin
     home, recorded = tmp_path / "spark", tmp_path / "recorded"
     (home / "bin").mkdir(parents=True)
     recorded.mkdir()
-    (home / "jars").symlink_to(find_spark_home(environ={}).jars)
+    (home / "jars").symlink_to(find_spark_home().jars)
     submit = home / "bin" / "spark-submit"
     # The request is the last argument.
     submit.write_text(

@@ -15,7 +15,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_kafka_spark.core.checks import AT_LEAST_ONCE, EXACTLY_ONCE
+from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.copies.plan import PLAN_VERSION, ReplayPlan
 from airflow_provider_kafka_spark.core.copies.target import Target
 from airflow_provider_kafka_spark.core.errors import AlreadyDeliveredError, InvalidInputError, ProtocolError
@@ -182,7 +182,7 @@ def test_the_number_of_a_submission_is_the_clock_and_only_grows(
 def test_progress_that_does_not_count(store: TaskStateStore) -> None:
     """A try at least once commits none. It counts again when a later submission commits its own."""
     exact = submitted(store, now_ms=1_000)
-    plain = submitted(store, now_ms=2_000, delivery=AT_LEAST_ONCE)
+    plain = submitted(store, now_ms=2_000, delivery="at_least_once")
     again = submitted(store, now_ms=3_000)
     assert [state.untrusted_until for state in (exact, plain, again)] == [0, 2_000, 2_000]
 
@@ -629,7 +629,7 @@ def test_submissions_of_a_stream_have_growing_numbers(store: TaskStateStore) -> 
     """Each try says up to which of the earlier ones committed progress does not count."""
     tries = [
         stream(store).submitting(STREAM, now_ms, delivery, 0)
-        for now_ms, delivery in [(1_000, EXACTLY_ONCE), (1_000, AT_LEAST_ONCE), (9_000, EXACTLY_ONCE)]
+        for now_ms, delivery in [(1_000, EXACTLY_ONCE), (1_000, "at_least_once"), (9_000, EXACTLY_ONCE)]
     ]
     assert tries == [(1_000, 0), (1_001, 0), (9_000, 1_001)]
 

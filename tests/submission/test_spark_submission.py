@@ -81,7 +81,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A Spark of the installed version with a ``spark-submit`` that only records its arguments."""
     folder = tmp_path / "spark"
     (folder / "bin").mkdir(parents=True)
-    (folder / "jars").symlink_to(find_spark_home(environ={}).jars)
+    (folder / "jars").symlink_to(find_spark_home().jars)
     submit = folder / "bin" / "spark-submit"
     submit.write_text(SUBMIT)
     submit.chmod(0o755)

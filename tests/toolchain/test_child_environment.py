@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from airflow_provider_kafka_spark.toolchain.child_environment import child_environment, unset_airflow_env
 
 SECRET = {
@@ -28,19 +30,24 @@ NEEDED = {
 }
 
 
-def test_what_is_airflows_own_stays_with_airflow() -> None:
+def test_what_is_airflows_own_stays_with_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything else is needed, or may be."""
-    assert child_environment({**SECRET, **NEEDED}) == NEEDED
+    monkeypatch.setattr(os, "environ", {**SECRET, **NEEDED})
+
+    assert child_environment() == NEEDED
 
 
-def test_a_command_that_leaves_it_out() -> None:
+def test_a_command_that_leaves_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a process is started by others, it has the same environment, and stays as it is if there is nothing."""
     print_names = [sys.executable, "-c", "import os; print(*os.environ)"]
-    command = unset_airflow_env(print_names, SECRET)
+    given = {**os.environ, **SECRET}
+    monkeypatch.setattr(os, "environ", given)
+    command = unset_airflow_env(print_names)
 
-    done = subprocess.run(command, env={**os.environ, **SECRET}, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
 
     assert set(done.stdout.split()) & set(SECRET) == set()
     assert "PATH" in done.stdout.split()
     assert "s3cret" not in " ".join(command)
-    assert unset_airflow_env(["spark-submit", "--status"], NEEDED) == ["spark-submit", "--status"]
+    monkeypatch.setattr(os, "environ", NEEDED)
+    assert unset_airflow_env(["spark-submit", "--status"]) == ["spark-submit", "--status"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_kafka_spark.core.ledger.entry import Delivery, EntryState
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 
+#: Of a bar, in letters.
 _WIDTH = 60
 #: Partitions of a picture; the log of a task is no place for thousands of lines.
 _MAX_LINES = 64
@@ -107,18 +108,14 @@ def uncovered(stretches: Iterable[Stretch]) -> OffsetRanges:
 
 def picture(
     stretches: Sequence[Stretch],
-    width: int = _WIDTH,
     names: Mapping[Coverage, str] | None = None,
-    most: int = _MAX_LINES,
     more: int = 0,
     order: Sequence[Coverage] = tuple(Coverage),
 ) -> str:
     """A line of letters for each partition, and what the letters say.
 
-    :param width: of a bar, in letters. A letter stands for the most important of its offsets.
-    :param order: the most important last; by default gaps.
+    :param order: of what one letter stands for, the most important last; by default gaps.
     :param names: what the letters say, if not the value of each coverage.
-    :param most: partitions that are shown.
     :param more: partitions that there are beyond those of the stretches.
     """
     lines = []
@@ -127,18 +124,18 @@ def picture(
         by_partition[stretch.offsets.topic_partition].append(stretch)
     label = max((len(str(p)) for p in by_partition), default=0)
     starts = max((len(f"{parts[0].offsets.from_offset:,}") for parts in by_partition.values()), default=0)
-    for partition, parts in list(by_partition.items())[:most]:
+    for partition, parts in list(by_partition.items())[:_MAX_LINES]:
         first, last = parts[0].offsets.from_offset, parts[-1].offsets.until_offset
-        bar = [" "] * width
-        worst = [-1] * width
+        bar = [" "] * _WIDTH
+        worst = [-1] * _WIDTH
         for stretch in parts:
-            begin = (stretch.offsets.from_offset - first) * width // (last - first)
-            end = -(-(stretch.offsets.until_offset - first) * width // (last - first))
+            begin = (stretch.offsets.from_offset - first) * _WIDTH // (last - first)
+            end = -(-(stretch.offsets.until_offset - first) * _WIDTH // (last - first))
             for i in range(begin, max(end, begin + 1)):
                 if order.index(stretch.coverage) > worst[i]:
                     worst[i], bar[i] = order.index(stretch.coverage), LETTERS[stretch.coverage]
         lines.append(f"{partition!s:<{label}}  {first:>{starts},} |{''.join(bar)}| {last:,}")
-    hidden = more + max(0, len(by_partition) - most)
+    hidden = more + max(0, len(by_partition) - _MAX_LINES)
     if hidden:
         lines.append(f"and {hidden:,} more partitions")
     used = {stretch.coverage for stretch in stretches}

@@ -144,13 +144,14 @@ def test_an_entry_with_more_ranges_than_a_copy_makes_is_none(monkeypatch: pytest
 def test_the_picture_shows_the_smallest_gap() -> None:
     found = coverage([delivery("a", "orders:0:0:999", "orders:10:7:8"), delivery("b", "orders:0:1000:2000")])
 
-    assert picture(found, 10).splitlines() == [
-        "orders[0]   0 |####.#####| 2,000",
-        "orders[10]  7 |##########| 8",
+    assert picture(found).splitlines() == [
+        f"orders[0]   0 |{'#' * 29}.{'#' * 30}| 2,000",
+        f"orders[10]  7 |{'#' * 60}| 8",
         "# covered, . missing",
     ]
     assert picture([]) == ""
-    assert picture(found, 10, most=1).splitlines()[1:] == ["and 1 more partitions", "# covered, . missing"]
+    many = coverage([delivery("a", *(f"orders:{p}:0:1" for p in range(70)))])
+    assert picture(many).splitlines()[64:] == ["and 6 more partitions", "# covered"]
 
 
 def test_the_picture_of_a_plan_shows_where_it_lies_in_the_topic() -> None:
