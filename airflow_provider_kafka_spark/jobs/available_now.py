@@ -305,12 +305,18 @@ def _copy_batch(
         instance=stream.stream_id,
         ranges=ranges,
         spans=plan_spans(ranges),
-        history=History(),
+        history=_history(stream),
     )
     report = batch.copy_ranges(spark, _of_its_topics(part), run, totals.progress)
     _keep_note(spark, stream, stream.checkpoint, number, report)
     _keep_reached(spark, request, uncommitted.ends)
     totals.add(number, report, dict(uncommitted.ends))
+
+
+def _history(stream: StreamRequest) -> History:
+    """Of a batch that this run begins: its records come after what the targets had before the run."""
+    ends = StreamManifest.from_json(stream.manifest, MANIFEST_NAME).target_ends
+    return History(target_starts={name: {str(number): end for number, end in of.items()} for name, of in ends.items()})
 
 
 def _keep_note(spark: SparkApplication, stream: StreamRequest, checkpoint: str, number: int, report: JobReport) -> None:

@@ -129,33 +129,14 @@ def read_ranges(spark: SparkSession, ranges: Iterable[OffsetRange], options: Map
     return reduce(lambda above, below: above.unionAll(below), rows)
 
 
-def read_since(
-    spark: SparkSession, topics: Iterable[str], since_ms: int | None, options: Mapping[str, str]
-) -> DataFrame:
-    """All records of topics from a time on.
-
-    :param since_ms: in ms since 1970; None for all.
-    """
-    start = {"startingOffsets": "earliest"}
-    if since_ms is not None:
-        # A partition without newer records has nothing of ours; the default would fail the query for it.
-        start = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
-    return _load(spark, options, subscribe=",".join(topics), endingOffsets="latest", **start)
-
-
 def _load_ranges(
     spark: SparkSession, ranges: Mapping[TopicPartition, OffsetRange], options: Mapping[str, str]
 ) -> DataFrame:
     starts = by_topic({p: r.from_offset for p, r in ranges.items()})
-    return _load(
-        spark,
-        options,
-        assign=json.dumps({topic: list(map(int, offsets)) for topic, offsets in starts.items()}),
-        startingOffsets=json.dumps(starts),
-        endingOffsets=json.dumps(by_topic({p: r.until_offset for p, r in ranges.items()})),
-    )
-
-
-def _load(spark: SparkSession, options: Mapping[str, str], **position: str) -> DataFrame:
-    """What is at a position of Kafka, as Spark's options name it; with headers, which Spark leaves out by default."""
+    position = {
+        "assign": json.dumps({topic: list(map(int, offsets)) for topic, offsets in starts.items()}),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(by_topic({p: r.until_offset for p, r in ranges.items()})),
+    }
+    # Spark leaves headers out by default.
     return spark.read.format("kafka").options(**options).options(includeHeaders="true", **position).load()

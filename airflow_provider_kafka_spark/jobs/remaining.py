@@ -15,7 +15,7 @@ from airflow_provider_kafka_spark.core.wire.protocol import CopyJob
 from airflow_provider_kafka_spark.core.wire.writer_messages import Slot
 from airflow_provider_kafka_spark.jobs.delivered import Delivered, find_delivered
 from airflow_provider_kafka_spark.jobs.kafka_admin import KafkaAdmin, TargetTopic, login_options
-from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_ranges, read_since
+from airflow_provider_kafka_spark.jobs.kafka_source import Source, open_source, read_ranges
 from airflow_provider_kafka_spark.jobs.run_ownership import RunOwnership
 from airflow_provider_kafka_spark.jobs.run_store import TIMEOUT_OPTION
 from airflow_provider_kafka_spark.jobs.spark_application import SparkApplication
@@ -23,8 +23,6 @@ from airflow_provider_kafka_spark.jobs.transform import needs_sql
 
 #: How long to wait for the end of another writer's transaction.
 _OPEN_SECONDS = 120.0
-#: Executors stamp records by their own clocks, if source timestamps are not kept.
-_CLOCK_SKEW_MS = 10 * 60 * 1000
 _COMPACTED = (
     "This is a retry, and the target is compacted ({}): what an earlier try delivered may be gone from it, so whole "
     "ranges are written again, in order."
@@ -235,21 +233,17 @@ def find_written(spark: SparkApplication, request: CopyJob, run: RunOwnership, t
     earlier = request.earlier.searched
     # Where the part begins that the worker does not know.
     starts = {r.topic_partition: r.until_offset for r in earlier}
-    if request.history.target_starts and not request.history.adopts_run:
-        ends = run.admin.end_offsets(list(request.history.target_starts), committed=True)
-        rest = [
-            # In a log that was cut, it may also be in front of where it ended before.
-            OffsetRange(topic, number, 0 if run.may_be_cut else start_in_target(request, topic, number, end), end)
-            for (topic, number), end in ends.items()
-        ]
+    is_known = bool(request.history.target_starts) and not request.history.adopts_run
+    reads_rest = is_known and not run.may_be_cut
+    rest = [
+        # In a log that was cut, it may also be in front of where it ended before.
+        OffsetRange(topic, number, start_in_target(request, topic, number, end) if reads_rest else 0, end)
+        for (topic, number), end in run.admin.end_offsets(targets, committed=True).items()
+    ]
+    if is_known:
         starts = {r.topic_partition: r.from_offset for r in rest}
-        in_front = OffsetRanges(replace(r, from_offset=0, until_offset=r.from_offset) for r in rest)
-        written = read_ranges(spark.session, [*earlier.intersect(in_front), *rest], options)
-    elif request.transform.preserve_timestamps or request.history.adopts_run:
-        # Records have the timestamps of the source, so no timestamp says when they were written.
-        written = read_since(spark.session, targets, None, options)
-    else:
-        written = read_since(spark.session, targets, request.began_ms - _CLOCK_SKEW_MS, options)
+    in_front = OffsetRanges(replace(r, from_offset=0, until_offset=r.from_offset) for r in rest)
+    written = read_ranges(spark.session, [*earlier.intersect(in_front), *rest], options)
     known = request.earlier.target_ranges
     return find_delivered(spark.session, written, run.run_id, starts, known, request.transform.dead_letter_topic)
 

@@ -341,7 +341,7 @@ def _adopts_another(request: CopyJob, mark: Mark | None, claimant: Claimant) -> 
 
 def _is_new_run(request: CopyJob, adopted: Mark | None) -> bool:
     """Whether there is no run to adopt, and nobody can have written under the new ``run_id``."""
-    if adopted is not None or not request.history.adopts_run or request.history.began_ms is not None:
+    if adopted is not None or not request.history.adopts_run or request.history.has_begun:
         return False
     return not may_have_delivered(False, request.submission.at_ms, int(time.time() * 1000))
 

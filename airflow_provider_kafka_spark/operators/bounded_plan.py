@@ -215,18 +215,6 @@ def _log_picture(task_try: TaskTry, plan: ReplayPlan, source: ClusterState) -> N
 def _history(target: ClusterState, state: RunState, plan: ReplayPlan) -> History:
     """What is known of a run before a try that has this plan."""
     earlier = None if state.earlier is None else state.earlier.still_there(plan.target_ids)
-    starts = _target_starts(target, state, plan)
-    return History(state.submitted_at_ms, state.adopts_run, state.former_run_ids, starts, earlier)
-
-
-def _target_starts(target: ClusterState, state: RunState, plan: ReplayPlan) -> dict[str, dict[str, int]]:
-    first_ends, first_ids = state.first_targets(plan)
-    found = {}
-    for name in plan.target_topics:
-        topic = target.topic(name)
-        ends = (first_ends or {}).get(name, {})
-        if first_ids.get(name, topic.topic_id) != topic.topic_id:
-            # It was recreated: its offsets begin anew.
-            ends = {}
-        found[name] = {str(number): ends.get(number, 0) for number in topic.partitions}
-    return found
+    ends, ids = state.first_targets(plan)
+    starts = target.ends_then(plan.target_topics, ends or {}, ids)
+    return History(state.submitted_at_ms is not None, state.adopts_run, state.former_run_ids, starts, earlier)

@@ -16,13 +16,13 @@ from airflow_provider_kafka_spark.core.ledger.log_look import LogLook
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRanges, TopicPartition, by_topic
 from airflow_provider_kafka_spark.core.offsets.spans import plan_spans
 from airflow_provider_kafka_spark.core.shown_text import first_ten
-from airflow_provider_kafka_spark.core.streams.checkpoint import Batch, Checkpoint
+from airflow_provider_kafka_spark.core.streams.checkpoint import Checkpoint, StreamManifest
 from airflow_provider_kafka_spark.core.streams.stream_plan import Reset, StreamPlan, resolve_stream
 from airflow_provider_kafka_spark.core.topics.bounds import Bound
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
 from airflow_provider_kafka_spark.core.topics.resolve import timestamps_in
 from airflow_provider_kafka_spark.core.topics.starts import GroupStart, parse_any_start
-from airflow_provider_kafka_spark.core.wire.protocol import History, StreamRequest
+from airflow_provider_kafka_spark.core.wire.protocol import History, StreamRequest, Transform
 from airflow_provider_kafka_spark.operators.new_targets import plan_for_target
 from airflow_provider_kafka_spark.operators.task_try import TaskTry
 from airflow_provider_kafka_spark.state.checkpoint import CheckpointFolder
@@ -55,6 +55,7 @@ def plan_stream(
             task_try.check_size(plan)
 
     plan, target = plan_for_target(task_try, stream_plan.resolved, source, target, check)
+    stream_plan = stream_plan.before(plan.target_ends, plan.target_ids)
     task_try.check_target(target, reads_back=is_unfinished)
     finds_delivered = parameters.transform.provenance.in_headers or parameters.is_exactly_once
     _log_plan(task_try, plan, stream_plan, checkpoint, parameters.selection["starting_offsets"], finds_delivered)
@@ -63,11 +64,12 @@ def plan_stream(
     lags = task_try.check_pace(target) + task_try.lag_of_source(parameters.selection["commit_group_id"], source)
     task_try.check_timestamps(target, plan)
     stream = _stream_request(task_try, folder, checkpoint, stream_plan, plan, stale_lock)
-    batch, manifest = None, stream_plan.manifest
-    if checkpoint is not None and is_unfinished:
+    run_id, history = stream_plan.manifest.stream_id, History()
+    if checkpoint is not None and checkpoint.manifest is not None and is_unfinished:
         # The records of the batch have the id of the stream that began it.
-        batch, manifest = checkpoint.uncommitted, checkpoint.manifest or manifest
-    planned = planned_stream(task_try, stream_plan, plan, stream, manifest.stream_id, batch)
+        run_id = checkpoint.manifest.stream_id
+        history = _history(checkpoint.manifest, parameters.transform, stream_plan.uncommitted, target)
+    planned = planned_stream(task_try, stream_plan, plan, stream, run_id, history)
     return stream_plan, replace(planned, look=LogLook.of(source, target, task_try.rules, OffsetRanges(), lags))
 
 
@@ -77,11 +79,11 @@ def planned_stream(
     plan: ReplayPlan,
     stream: StreamRequest,
     run_id: str,
-    batch: Batch | None = None,
+    history: History | None = None,
 ) -> PlannedCopy:
     """
     :param run_id: of what is finished first.
-    :param batch: that is finished first.
+    :param history: of a batch that is finished first.
     """
     parameters, uncommitted = task_try.parameters, stream_plan.uncommitted
     return PlannedCopy(
@@ -94,11 +96,20 @@ def planned_stream(
         spans=plan_spans(uncommitted),
         how=task_try.how,
         allow_same_topic=task_try.worker.allow_same_topic,
-        history=History(None if batch is None else batch.timestamp_ms),
+        history=history or History(),
         client_id=task_try.client_id,
         title=task_try.title,
         stream=stream,
     )
+
+
+def _history(began: StreamManifest, transform: Transform, batch: OffsetRanges, target: ClusterState) -> History:
+    """What is known of an uncommitted batch.
+
+    :param began: the manifest of the run that began it.
+    """
+    targets = transform.of_topics({r.topic for r in batch}).targets
+    return History(has_begun=True, target_starts=target.ends_then(targets, began.target_ends, began.target_ids))
 
 
 def _stream_request(

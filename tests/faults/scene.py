@@ -44,7 +44,7 @@ class Scene:
         number = len(self._tries)
         first = self.copy.request
         submission = replace(first.submission, number=first.submission.number + number)
-        history = replace(first.history, began_ms=first.submission.at_ms if number else None)
+        history = replace(first.history, has_begun=number > 0)
         request = replace(first, submission=submission, history=history)
         if self.case.kind is not Kind.STREAM:
             return request

@@ -90,7 +90,7 @@ def stream_of(request: CopyJob, folder: CheckpointFolder, source: str, lock: Pat
         max_offsets_per_trigger=_OFFSETS_PER_TRIGGER,
     )
     copied = {field.name: getattr(request, field.name) for field in fields(CopyJob)}
-    history = History(None if uncommitted is None else uncommitted.timestamp_ms)
+    history = History(uncommitted is not None)
     batch = {"ranges": unfinished, "spans": plan_spans(unfinished), "history": history}
     return StreamJob(**{**copied, **batch}, stream=stream)
 

@@ -43,7 +43,7 @@ def copy_request(
     parsed = OffsetRanges.parse(ranges)
     spans = options.pop("spans", None) or plan_spans(parsed)
     at_ms = options.pop("submitted_at_ms", int(time.time() * 1000))
-    began_ms = options.pop("began_ms", at_ms if options.pop("is_retry", False) else None)
+    has_begun = options.pop("is_retry", False)
     untrusted_until = options.pop("untrusted_until", 0)
     known = {name: options.pop(name) for name in list(options) if name in History.__dataclass_fields__}
     how = How(**{name: options.pop(name) for name in list(options) if name in How.__dataclass_fields__})
@@ -55,7 +55,7 @@ def copy_request(
         run_id=run_id,
         instance=instance,
         submission=Submission(submission, at_ms, untrusted_until),
-        history=History(began_ms, **known),
+        history=History(has_begun, **known),
         plan_digest=" ".join(parsed.format()),
         ranges=parsed,
         spans=spans,

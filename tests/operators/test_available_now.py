@@ -31,6 +31,7 @@ from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.kafka import KafkaHook
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
 from airflow_provider_kafka_spark.jobs import available_now as job
+from airflow_provider_kafka_spark.jobs import remaining
 from airflow_provider_kafka_spark.jobs.checkpoint_lock import checkpoint_lock
 from airflow_provider_kafka_spark.operators import available_now, stream_result
 from airflow_provider_kafka_spark.operators.asset_events import COPIES
@@ -204,6 +205,42 @@ def test_a_batch_without_its_commit_is_finished_and_not_doubled(
     assert batches == [(1, True, 40), (2, False, 0)]
     assert (result["records_written"], result["delivered_before"]) == (50, 40)
     assert "Batch 1 of an earlier run is uncommitted" in capsys.readouterr().out
+
+
+def test_what_an_unfinished_batch_has_written_is_looked_for_after_the_ends_before_its_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that have the time of their writing are found by offset: the clock of a driver decides nothing. Of a
+    target that was recreated since, all is read.
+    """
+    looked, read_ranges = list[list[str]](), remaining.read_ranges
+
+    def looking(session: Any, ranges: Any, options: Any) -> Any:
+        looked.append([r.format() for r in ranges])
+        return read_ranges(session, ranges, options)
+
+    monkeypatch.setattr(remaining, "read_ranges", looking)
+    parameters = {"delivery": "at_least_once", "preserve_timestamps": False}
+    generation = scene.checkpoint / "generation-0"
+    scene.produce(0, 10)
+    scene.stream(**parameters)
+    scene.produce(10, 14)
+    scene.stream(**parameters)
+    (generation / "commits" / "1").unlink()
+    offsets = generation / "offsets" / "1"
+    ahead = int(time.time() * 1000) + 15 * 60_000
+    (generation / "offsets" / ".1.crc").unlink()
+    offsets.write_text(re.sub(r'"batchTimestampMs":\d+', f'"batchTimestampMs":{ahead}', offsets.read_text()))
+
+    result = scene.stream(**parameters)
+
+    scene.assert_copied(range(14))
+    assert (result["delivered_before"], looked) == (4, [[f"{scene.target}:0:10:14"]])
+    (generation / "commits" / "1").unlink()
+    scene.recreate(scene.target, 1)
+    scene.kafka.produce(scene.target, [Record(value=b"other")] * 20)
+    assert scene.stream(**parameters)["delivered_before"] == 0
+    assert looked[1:] == [[f"{scene.target}:0:0:20"]]
 
 
 @pytest.fixture

@@ -353,7 +353,7 @@ Where it cannot look, it fails with `AlreadyDeliveredError`
   tests/operators/test_other_copies.py::test_what_cannot_be_left_out_is_refused_or_copied_again
 `delivered_before` of the result says how many records were there
   tests/operators/test_on_rerun.py::test_a_clear_after_a_success_writes_only_what_is_new
-  tests/jobs/test_batch.py::test_an_audit_by_time_finds_deliveries_of_a_topic_expression
+  tests/jobs/test_batch.py::test_a_retry_finds_deliveries_of_a_topic_expression
 What was deleted from the target, or aged out of it, is written again
   tests/operators/test_on_rerun.py::test_a_clear_writes_again_what_the_target_has_lost
 What earlier runs have proved and committed is left out, also if the plan has changed
@@ -476,8 +476,9 @@ another definition with this checkpoint
   tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
 a crash in a batch, and then another `provenance`
   tests/operators/test_stream_parameters.py::test_a_batch_is_finished_as_it_was_begun
-a worker whose clock is wrong
+a worker or a driver whose clock is wrong
   tests/operators/test_available_now.py::test_a_run_after_one_on_a_worker_whose_clock_was_ahead
+  tests/operators/test_available_now.py::test_what_an_unfinished_batch_has_written_is_looked_for_after_the_ends_before_its_run
 offsets aged out; a topic was deleted or recreated
   tests/operators/test_available_now.py::test_what_is_gone_is_an_error_unless_its_loss_is_permitted
 a topic that the stream has read can no longer be seen by the login

@@ -83,7 +83,7 @@ def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
     found = _read(form.format(generation.parent))
 
     assert (found.number, found.manifest, found.initial) == (0, _manifest(), {_P: 6})
-    assert (found.committed, found.uncommitted) == (Batch(1, {_P: 20}, 1), Batch(2, {_P: 30}, 2))
+    assert (found.committed, found.uncommitted) == (Batch(1, {_P: 20}), Batch(2, {_P: 30}))
 
 
 @pytest.mark.parametrize("make", [pytest.param(True, id="empty-folder"), pytest.param(False, id="no-folder")])

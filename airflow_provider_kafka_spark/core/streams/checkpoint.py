@@ -13,8 +13,8 @@ The parameters of a stream are of three kinds:
 - those of :class:`Binding` never change within a generation: they decide which records are copied, and to where;
 - those of :class:`BatchForm` may change from run to run, and not within a batch: they decide how a record is written,
   or whether the progress of an uncommitted batch counts. The manifest has the form of all batches since the driver
-  last wrote it. It writes it after it has finished the uncommitted batch, and before Spark begins another one. So an
-  uncommitted batch has the form of its manifest;
+  last wrote it, and where the targets ended before. It writes it after it has finished the uncommitted batch, and
+  before Spark begins another one. So an uncommitted batch has the form of its manifest;
 - all others may change at any time. Progress counts whatever they are, since the ``run_id`` stands for the binding.
 """
 
@@ -31,7 +31,7 @@ from airflow_provider_kafka_spark.core.copies.identity import BatchForm, Binding
 from airflow_provider_kafka_spark.core.errors import CheckpointError, ProtocolError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.log_ends import LogEnds
-from airflow_provider_kafka_spark.core.wire.codec import decode, decode_text, encode
+from airflow_provider_kafka_spark.core.wire.codec import decode_text, encode
 
 GENERATION_PREFIX = "generation-"
 #: The manifest, in the folder of each generation.
@@ -92,6 +92,9 @@ class StreamManifest:
         further since.
     :param reset_to: what ``reset_checkpoint_to`` said, or None for the first generation.
     :param reset_by: the DAG run that said it.
+    :param target_ends: the end of each target partition, as far as known, before the run that last wrote the manifest:
+        an uncommitted batch has written after it.
+    :param target_ids: id of each target topic then, if the broker returns it.
     """
 
     binding: Binding
@@ -102,6 +105,8 @@ class StreamManifest:
     reached: LogEnds = field(default_factory=LogEnds)
     reset_to: str | None = None
     reset_by: str | None = None
+    target_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    target_ids: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _STREAM_ID.fullmatch(self.stream_id):
@@ -125,12 +130,10 @@ class Batch:
     """A micro-batch, as ``offsets/N`` has it.
 
     :param ends: exclusive end of each partition.
-    :param timestamp_ms: when the driver planned it, in ms since 1970, by the driver's clock.
     """
 
     number: int
     ends: Offsets
-    timestamp_ms: int
 
     @classmethod
     def parse(cls, text: str, number: int, name: str) -> Batch:
@@ -143,8 +146,8 @@ class Batch:
             _check_log_version(version)
             if len(lines) != 2:
                 raise ProtocolError(f"metadata and the offsets of one source are two lines; got {len(lines)}")
-            timestamp = decode_text(dict[str, Any], lines[0], name="metadata").get("batchTimestampMs")
-            return cls(number, _offsets(lines[1]), decode(int, timestamp, name="batchTimestampMs"))
+            decode_text(dict[str, Any], lines[0], name="metadata")
+            return cls(number, _offsets(lines[1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,10 @@ class StreamPlan:
     uncommitted_batch: int | None = None
     added: tuple[TopicPartition, ...] = ()
 
+    def before(self, target_ends: Mapping[str, Mapping[int, int]], target_ids: Mapping[str, str]) -> StreamPlan:
+        """With where the targets end before the run."""
+        return replace(self, manifest=replace(self.manifest, target_ends=target_ends, target_ids=target_ids))
+
     @property
     def has_work(self) -> bool:
         """Whether Spark must run. A first run without records stores its position, and a permitted loss is skipped, or

@@ -112,6 +112,24 @@ class ClusterState:
             )
         return state
 
+    def ends_then(
+        self, names: Iterable[str], ends: Mapping[str, Mapping[int, int]], topic_ids: Mapping[str, str]
+    ) -> dict[str, dict[str, int]]:
+        """Where what was written to topics since then can begin, for each of their partitions of now: 0 in a topic that
+        was recreated since, and in a partition whose end is not known.
+
+        :param ends: then, by topic and partition.
+        :param topic_ids: by name, then; one that is not named counts as the same.
+        :raises UnknownTopicError: if a topic does not exist.
+        """
+        found = {}
+        for name in names:
+            topic = self.topic(name)
+            # The offsets of one that was recreated begin anew.
+            known = ends.get(name, {}) if topic_ids.get(name, topic.topic_id) == topic.topic_id else {}
+            found[name] = {str(number): known.get(number, 0) for number in topic.partitions}
+        return found
+
     def is_same(self, name: str, topic_ids: Mapping[str, str]) -> bool:
         """Whether a topic is known to be the one of before.
 

@@ -71,8 +71,8 @@ def _checkpoint(
     return Checkpoint(
         2,
         replace(generation, **manifest),
-        Batch(4, finished, 1),
-        None if batch is None else Batch(5, {**finished, **batch}, 2),
+        Batch(4, finished),
+        None if batch is None else Batch(5, {**finished, **batch}),
     )
 
 
@@ -174,7 +174,7 @@ def test_a_stream_cannot_go_back_before_an_open_transaction(finished: int, batch
 
 def test_the_checkpoint_of_another_job_is_refused() -> None:
     """The error says how the job goes on with its new definition, or from the offsets of Spark's own job."""
-    ours, sparks = _checkpoint(_offsets(o0=5)), Checkpoint(0, None, Batch(3, _offsets(o0=5), 1))
+    ours, sparks = _checkpoint(_offsets(o0=5)), Checkpoint(0, None, Batch(3, _offsets(o0=5)))
     with refuses(
         CheckpointError,
         "The checkpoint belongs to another job: where is 'x' and was None",

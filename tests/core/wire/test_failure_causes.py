@@ -126,7 +126,7 @@ def request(
     copy = job_request(
         ranges=OffsetRanges() if stream else planned,
         transform=Transform(topic=topic, topic_expr=topic_expr, **transform),
-        history=History(began_ms=1 if is_retry else None),
+        history=History(has_begun=is_retry),
     )
     order = StreamRequest("id", planned, {}, "{}", "file:/c", "", -1, "file:/lock", "file:/number", "task")
     return StreamJob(**{f.name: getattr(copy, f.name) for f in fields(copy)}, stream=order) if stream else copy

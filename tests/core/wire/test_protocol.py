@@ -29,7 +29,7 @@ _REQUEST = job_request(
     sink_options={"kafka.ssl.key.password": _SECRET},
     event_token=_SECRET,
     report_key=_SECRET,
-    history=History(began_ms=1, target_starts={"copy": {"0": 3}}),
+    history=History(has_begun=True, target_starts={"copy": {"0": 3}}),
     forbidden_targets=("orders",),
 )
 _REPORT = JobReport(

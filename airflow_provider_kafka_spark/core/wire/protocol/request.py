@@ -330,11 +330,6 @@ class CopyJob(JobRequest):
         """What was delivered before the task was cleared, with an empty key if nothing was."""
         return EarlierDelivery() if self.history.earlier is None else self.history.earlier
 
-    @property
-    def began_ms(self) -> int:
-        """When the first submission of the run was about to start, in ms since 1970."""
-        return self.submission.at_ms if self.history.began_ms is None else self.history.began_ms
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJob(CopyJob):

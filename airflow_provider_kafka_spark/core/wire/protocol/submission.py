@@ -55,16 +55,16 @@ class EarlierDelivery:
 class History:
     """What the worker knows of a run before a submission.
 
-    :param began_ms: when the run's first submission was about to start, or the batch of a stream was planned that it
-        has left, in ms since 1970; None if this is the first one under this ``run_id``.
+    :param has_begun: a submission under this ``run_id`` was about to start, or has left a batch of a stream.
     :param adopts_run: the worker may not know the run's id: it is that of the mark at the brokers, if there is one.
     :param former_run_ids: of runs of the same task instance, whose marks count wherever they are.
     :param target_starts: where to look for earlier deliveries: for each target topic and partition, its end before the
-        run's first submission, or before the first one since the task was cleared after its delivery.
+        run's first submission, or before the first one since the task was cleared after its delivery; of a stream,
+        before the run that began the batch. One that is not named is searched as a whole.
     :param earlier: what was delivered before the task was cleared, or None.
     """
 
-    began_ms: int | None = None
+    has_begun: bool = False
     adopts_run: bool = False
     former_run_ids: tuple[str, ...] = ()
     target_starts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class History:
     @property
     def is_retry(self) -> bool:
         """Whether an earlier try of this run may have delivered records."""
-        return self.began_ms is not None or self.adopts_run
+        return self.has_begun or self.adopts_run
 
 
 @dataclass(frozen=True, slots=True)
