@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow_provider_kafka_spark.core.checks import EXACTLY_ONCE
 from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.errors import (
+    EarlierJobUnknownError,
     JobKilledError,
     JobReportMissingError,
     StartNotRecordedError,
@@ -34,6 +35,7 @@ from airflow_provider_kafka_spark.submission.prepared_job import PreparedJob, pr
 from airflow_provider_kafka_spark.submission.progress_file import followed_progress
 from airflow_provider_kafka_spark.submission.report_storage import read_report, remove_shared_report
 from airflow_provider_kafka_spark.submission.spark_cluster import SparkCluster
+from airflow_provider_kafka_spark.submission.yarn_rest import is_on_yarn
 from airflow_provider_kafka_spark.toolchain.private_folder import strict_umask
 from airflow_provider_kafka_spark.toolchain.temporary_folder import temporary_folder
 
@@ -128,6 +130,8 @@ class SparkJobHook(BaseHook):
                 failure = self._submit(submission, prepared)
                 if prepared.pod and failure is None:
                     self._follow_pod(submission, prepared)
+                elif in_cluster and failure is not None:
+                    self._follow_on_yarn(submission, prepared.report_uri, failure)
             return _collected(request, prepared.report_uri, submission, failure, is_shared=in_cluster)
 
     def start(self, request: JobRequest, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
@@ -142,6 +146,9 @@ class SparkJobHook(BaseHook):
         if application_id is None and failure is None:
             # The worker's logging settings of Spark may hide it.
             application_id = self.applications.find(remote.tag)
+        if failure is not None and is_on_yarn(submission.started_id or ""):
+            log.warning("YARN has application %s, though spark-submit failed: %s", application_id, failure)
+            failure = None
         if failure is not None or application_id is None:
             raise JobReportMissingError(
                 f"spark-submit must hand the job to {self.cluster.deployment.manager}; no trigger can follow it "
@@ -259,6 +266,19 @@ class SparkJobHook(BaseHook):
             raise
         finally:
             self._remove_secret(prepared.pod)
+
+    def _follow_on_yarn(self, submission: SparkSubmission, report_uri: str, failure: Exception) -> None:
+        """Wait for the end of an application whose ``spark-submit`` failed, unless its report says that it has ended:
+        YARN runs it on if only ``spark-submit`` was killed, or lost its connection.
+        """
+        application_id = submission.application_id or ""
+        if not is_on_yarn(application_id) or read_report(report_uri) is not None:
+            return
+        log.info("spark-submit failed (%s); application %s may still run.", failure, application_id)
+        try:
+            self.applications.wait_for(application_id, "this try")
+        except EarlierJobUnknownError as error:
+            log.warning("The report is taken as it is: %s", error)
 
     def page_after_end(self, application_id: str) -> str | None:
         """The page of an application after its end, on the history server or on YARN, or None."""

@@ -97,7 +97,7 @@ class Applications:
             self._pause()
         raise JobKilledError("The task was killed while it looked for the application of an earlier try.")
 
-    def wait_for(self, application_id: str) -> None:
+    def wait_for(self, application_id: str, whose: str = "an earlier try") -> None:
         """Wait for the end of the application of an earlier try, whose worker may have died before it.
 
         Otherwise two jobs would write the same records. YARN and Kubernetes are queried about their own applications
@@ -110,7 +110,7 @@ class Applications:
         """
         manager = self._cluster.deployment.manager
         if manager is not None and is_on_yarn(application_id) == (manager == "YARN"):
-            self._wait_for(application_id, manager)
+            self._wait_for(application_id, manager, whose)
         elif is_on_yarn(application_id):
             log.warning(
                 "Application %s of an earlier try is on YARN, and connection %r leads to %r now: its end is not waited "
@@ -120,10 +120,10 @@ class Applications:
                 self._cluster.master,
             )
 
-    def _wait_for(self, application_id: str, manager: str) -> None:
+    def _wait_for(self, application_id: str, manager: str, whose: str) -> None:
         known = self._cluster.applications()
         try:
-            self.follow(known, application_id, manager, "an earlier try")
+            self.follow(known, application_id, manager, whose)
         except Exception:
             raise
         except BaseException:
@@ -140,7 +140,7 @@ class Applications:
             except (RuntimeError, ValueError) as error:
                 # An unknown address stays unknown.
                 if isinstance(error, ValueError) or time.monotonic() - answered >= _MAX_OUTAGE_SECONDS:
-                    raise self._unknown(manager, application_id, error) from error
+                    raise self._unknown(manager, application_id, whose, error) from error
                 log.warning("%s does not answer about application %s: %s", manager, application_id, error)
             else:
                 answered = time.monotonic()
@@ -171,10 +171,11 @@ class Applications:
         known.kill(application_id)
         return not known.may_run_on
 
-    def _unknown(self, manager: str, application_id: str, error: Exception) -> EarlierJobUnknownError:
+    def _unknown(self, manager: str, application_id: str, whose: str, error: Exception) -> EarlierJobUnknownError:
         return EarlierJobUnknownError(
-            f"{manager} must answer whether application {application_id} of an earlier try has ended: if it still ran, "
-            f"both would write the same records. It does not answer ({error}). {self._how_to_ask(application_id)}"
+            f"{manager} must answer whether application {application_id} of {whose} has ended: if it still ran, "
+            f"a second one would write the same records. It does not answer ({error}). "
+            f"{self._how_to_ask(application_id)}"
         )
 
     def _how_to_ask(self, application_id: str) -> str:

@@ -86,12 +86,13 @@ class SparkSubmission(SparkSubmitHook):
         self._on_event = on_event
         self._is_killed = is_killed
         self._event_token = event_token
-        self._started_id: str | None = None
+        #: Of the application that the cluster has, as it was announced.
+        self.started_id: str | None = None
         self._tail = OutputTail()
 
     @property
     def application_id(self) -> str | None:
-        return self._started_id or self._yarn_application_id
+        return self.started_id or self._yarn_application_id
 
     @property
     def _yarn_application_id(self) -> str | None:
@@ -244,8 +245,8 @@ class SparkSubmission(SparkSubmitHook):
 
     def _announce(self, started: JobStarted) -> None:
         """Only the first event counts: an application starts once."""
-        if self._started_id is None:
-            self._started_id = started.application_id
+        if self.started_id is None:
+            self.started_id = started.application_id
             self._on_event(started)
 
     def _announce_on_yarn(self, application_id: str) -> None:

@@ -491,7 +491,7 @@ secret-in-arguments: No secret Spark property is among the arguments of spark-su
   tests/submission/test_spark_submission.py::test_secret_properties_are_no_arguments
 application-named-by-a-record: Only the first start counts, and no line of the driver's output names another one.
   submission/spark_submission.py
-  - if self._started_id is None:
+  - if self.started_id is None:
   + if started is not None:
   tests/hooks/test_job_run.py::test_quoted_data_is_no_event
 # toolchain

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from airflow_provider_kafka_spark.core.connection.client_config import translate
+from airflow_provider_kafka_spark.core.copies.planned_copy import RemoteJob
 from airflow_provider_kafka_spark.core.errors import (
     JobFolderError,
     JobKilledError,
@@ -25,7 +26,7 @@ from airflow_provider_kafka_spark.core.wire.job_credentials import JobCredential
 from airflow_provider_kafka_spark.core.wire.job_events import JobEvent, JobProgress, JobStarted
 from airflow_provider_kafka_spark.core.wire.protocol import JobReport
 from airflow_provider_kafka_spark.hooks.spark_job import SparkJobHook
-from airflow_provider_kafka_spark.submission import spark_submission
+from airflow_provider_kafka_spark.submission import applications, spark_submission
 from airflow_provider_kafka_spark.submission.kubernetes_api import KubernetesApi
 from airflow_provider_kafka_spark.toolchain.spark_home import find_spark_home
 from tests.core.job_requests import job_request
@@ -195,6 +196,26 @@ def test_the_spark_provider_logs_in_to_yarn_by_its_address(
     assert set(logins) == {f"Basic {base64.b64encode(b'ann:hunter2').decode()}"}
     assert events == [JobStarted(OURS, f"{address}/cluster/app/{OURS}")]
     assert "hunter2" not in f"{raised.value} {caplog.text}"
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_an_application_outlives_its_spark_submit(
+    driver: Driver, connection: Callable[..., None], monkeypatch: pytest.MonkeyPatch, deferred: bool
+) -> None:
+    """As one that was killed on the worker: YARN says when the job has ended, and a trigger can follow it."""
+    monkeypatch.setattr(applications, "_QUERY_SECONDS", 0.0)
+    states = iter(["RUNNING", "RUNNING", "FAILED"])
+    driver(f"print('INFO YarnClientImpl: Submitted application {OURS}', flush=True); sys.exit(137)")
+    with serving(lambda *_: (200, f'{{"app": {{"state": "{next(states)}", "finalStatus": ""}}}}')) as address:
+        connection("spark_default", conn_type="spark", host="yarn", extra=of_yarn(address))
+        if deferred:
+            remote, login = RemoteJob("tag", "file:///x", "digest"), translate("k", {"bootstrap.servers": "b:9092"})
+            started = SparkJobHook().start(REQUEST, lambda _: None, JobCredentials(login, login), remote)
+            assert started == OURS
+            return
+        with pytest.raises(JobReportMissingError, match=rf"{OURS}.*Error code is: 137"):
+            run()
+    assert list(states) == []
 
 
 def test_a_page_of_yarn_that_is_no_web_address_is_no_link(driver: Driver, connection: Callable[..., None]) -> None:
