@@ -71,6 +71,24 @@ one-identity-for-all-deployments: Two deployments of Airflow with the same ids d
   - content = json.dumps([deployment, dag_id,
   + content = json.dumps(["", dag_id,
   tests/core/runs/test_run_identity.py::test_each_part_makes_another_run
+recreated-source-taken-over: What was copied from a topic that was recreated since is not taken for delivered.
+  core/runs/run_sources.py
+  - return any(ids.get(name, now_id) != now_id for name, now_id in _by_name(now).items())
+  + return any(ids.get(name, now_id) == "" for name, now_id in _by_name(now).items())
+  tests/operators/test_on_rerun.py::test_a_run_of_a_topic_that_was_recreated_is_not_taken_over
+first-look-that-failed-stored: A topic that cannot be read is not taken for one that does not exist yet.
+  core/conditions/last_run.py
+  - topics = scope.selection.matching(snapshot.asked_or_listed)
+  + topics = scope.selection.matching(snapshot.names)
+  tests/core/conditions/test_last_run.py::test_the_end_of_a_topic_that_cannot_be_read_is_unknown
+success-undone-by-a-clear-without-records: A clear that finds nothing to copy does not undo the success before it.
+  state/run_state.py
+  - result=None,
+  -             untrusted_until=self.submission,
+  + result=None,
+  +             succeeded=False,
+  +             untrusted_until=self.submission,
+  tests/state/test_run_state.py::test_a_clear_that_finds_no_records_does_not_undo_a_success
 mark-of-another-run-taken: A mark of another run at other targets is left alone.
   jobs/run_store.py
   - if request.history.adopts_run or topic in targets or mark.run_id in known
