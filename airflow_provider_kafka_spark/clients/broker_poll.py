@@ -177,8 +177,10 @@ def _described(client: KafkaClient, names: Collection[str]) -> dict[str, TopicDe
     for name, future in client.describe_topics(names).items():
         try:
             described[name] = client.result(future, f"describing topic {name!r}")
-        except (BrokerAuthorizationError, UnknownTopicError):
-            continue
+        except (BrokerAuthorizationError, BrokerUnavailableError, UnknownTopicError) as error:
+            # What is about this topic alone, its offsets say too.
+            if isinstance(error, BrokerUnavailableError) and not is_transient(error):
+                raise
     return described
 
 

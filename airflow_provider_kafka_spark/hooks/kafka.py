@@ -19,6 +19,7 @@ from airflow_provider_kafka_spark.clients.record_reads import raise_error
 from airflow_provider_kafka_spark.clients.topic_configs import topic_configs
 from airflow_provider_kafka_spark.clients.topic_offsets import read_offsets
 from airflow_provider_kafka_spark.core.connection.connection_form import CONN_TYPE
+from airflow_provider_kafka_spark.core.errors import BrokerUnavailableError, UnknownTopicError
 from airflow_provider_kafka_spark.core.offsets.offset_range import OffsetRange, OffsetRanges, TopicPartition
 from airflow_provider_kafka_spark.core.topics.bounds import Bound
 from airflow_provider_kafka_spark.core.topics.broker_state import ClusterState, Selection
@@ -175,7 +176,12 @@ class KafkaHook(KafkaClient):
 
     def _described(self, topics: Collection[str]) -> dict[str, TopicDescription]:
         futures = self.describe_topics(topics)
-        return {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
+        try:
+            return {name: self.result(future, f"describing topic {name!r}") for name, future in futures.items()}
+        except UnknownTopicError as error:
+            raise BrokerUnavailableError(
+                f"{error} It is listed: it was deleted meanwhile, or a broker that has just started does not know it."
+            ) from error
 
     def _raise_if_unlisted(self, names: Collection[str], operation: str) -> None:
         """Brokers omit topics from their lists that the login may not see, or that they do not know yet."""

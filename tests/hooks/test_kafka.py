@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
@@ -55,6 +56,21 @@ def test_a_broker_that_does_not_know_all_partitions_yet(
         assert {number: p.high_watermark for number, p in state.partitions.items()} == {0: 0, 1: 0, 2: 1}
     with pytest.raises(BrokerUnavailableError, match="list it without any"):
         none.topic(name)
+
+
+def test_a_topic_that_one_broker_lists_and_another_does_not_know(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """It was deleted meanwhile, or the other one has just started: the next try sees which."""
+    name = topic()
+    with KafkaHook(timeout=2) as hook:
+        known = hook.metadata()
+        kafka.delete_topic(name)
+        with mock.patch.object(hook, "metadata", return_value=known):
+            with pytest.raises(BrokerUnavailableError, match="It is listed"):
+                hook.state([name])
+            snapshot = fetch_snapshot(hook, [BrokerQuery((name,))])
+
+    with pytest.raises(BrokerUnavailableError, match="No leaders found"):
+        snapshot.topic(name)
 
 
 def test_returns_the_state_of_each_topic(kafka: KafkaBroker, topic: TopicFactory) -> None:
