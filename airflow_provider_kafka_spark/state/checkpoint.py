@@ -6,9 +6,9 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow.sdk import ObjectStoragePath
@@ -269,7 +269,7 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, manifest: St
     if commits:
         last = max(commits)
         check_commit(_text(folder / "commits" / str(last)) or "", f"commits/{last} {where}")
-        committed = _read_batch(folder, last)
+        committed = _whole(folder, _read_batch(folder, last), offsets & commits, manifest)
     if offsets and (not commits or max(offsets) > max(commits)):
         uncommitted = _read_batch(folder, max(offsets))
         if uncommitted.number != max(commits, default=-1) + 1:
@@ -291,6 +291,22 @@ def _read_generation(folder: Path | ObjectStoragePath, number: int, manifest: St
         uncommitted,
         parse_initial(initial, f"sources/0/0 {where}") if initial is not None else None,
     )
+
+
+def _whole(
+    folder: Path | ObjectStoragePath, last: Batch, committed: Collection[int], manifest: StreamManifest | None
+) -> Batch:
+    """The last batch, with the ends that older ones have of partitions that it lacks. Spark's driver takes a partition
+    for deleted that the broker which it asks does not know yet, and leaves it out: the stream stands there as before.
+
+    :param committed: the batches whose files are there.
+    """
+    known = set[TopicPartition]() if manifest is None else {*manifest.starting, *manifest.reached.offsets}
+    for number in sorted(set(committed) - {last.number}, reverse=True):
+        if known <= last.ends.keys():
+            break
+        last = replace(last, ends={**_read_batch(folder, number).ends, **last.ends})
+    return last
 
 
 def _read_batch(folder: Path | ObjectStoragePath, number: int) -> Batch:

@@ -86,6 +86,14 @@ def test_reads_what_spark_and_we_wrote(generation: Path, form: str) -> None:
     assert (found.committed, found.uncommitted) == (Batch(1, {_P: 20}), Batch(2, {_P: 30}))
 
 
+def test_a_stream_stands_where_an_older_batch_ended_in_a_partition_that_the_last_one_lacks(generation: Path) -> None:
+    """Spark's driver has asked a broker that did not know it yet. From the beginning, it would be copied twice."""
+    lacking = (generation / "offsets" / "1").read_text().replace('{"0":20}', '{"1":7}')
+    (generation / "offsets" / "1").write_text(lacking)
+
+    assert _read(generation.parent).finished == {_P: 10, TopicPartition("orders", 1): 7}
+
+
 @pytest.mark.parametrize("make", [pytest.param(True, id="empty-folder"), pytest.param(False, id="no-folder")])
 def test_nothing_there_is_no_checkpoint(tmp_path: Path, make: bool) -> None:
     """The first run finds nothing, and makes nothing. Nothing is watched without a lock."""

@@ -2,8 +2,8 @@
 
 Spark keeps a numbered file per micro-batch in ``offsets`` (written before the batch; exclusive ends) and in ``commits``
 (written after it), and where it began in ``sources/0/0`` (``OffsetSeqLog``, ``CommitLog``,
-``KafkaSourceInitialOffsetWriter``). So the offsets of the last *commit* are finished; a batch in ``offsets`` without a
-commit may have written some of its records, or all, or none.
+``KafkaSourceInitialOffsetWriter``). So the offsets of the last *commit* are finished, and those of earlier ones in
+partitions that it lacks; a batch in ``offsets`` without a commit may have written some of its records, or all, or none.
 
 This package adds a manifest, ``stream.json``, with the job that the checkpoint belongs to. A reset starts a new
 generation in another folder; the old folder stays. Beside the generations is the number of the latest submission.
