@@ -131,7 +131,7 @@ class SparkJobHook(BaseHook):
                 if prepared.pod and failure is None:
                     self._follow_pod(submission, prepared)
                 elif in_cluster and failure is not None:
-                    self._follow_on_yarn(submission, prepared.report_uri, failure)
+                    self._follow_on_yarn(submission, prepared.report_uri)
             return _collected(request, prepared.report_uri, submission, failure, is_shared=in_cluster)
 
     def start(self, request: JobRequest, on_event: OnEvent, logins: JobCredentials, remote: RemoteJob) -> str:
@@ -267,14 +267,14 @@ class SparkJobHook(BaseHook):
         finally:
             self._remove_secret(prepared.pod)
 
-    def _follow_on_yarn(self, submission: SparkSubmission, report_uri: str, failure: Exception) -> None:
+    def _follow_on_yarn(self, submission: SparkSubmission, report_uri: str) -> None:
         """Wait for the end of an application whose ``spark-submit`` failed, unless its report says that it has ended:
         YARN runs it on if only ``spark-submit`` was killed, or lost its connection.
         """
         application_id = submission.application_id or ""
         if not is_on_yarn(application_id) or read_report(report_uri) is not None:
             return
-        log.info("spark-submit failed (%s); application %s may still run.", failure, application_id)
+        log.info("spark-submit failed; application %s may still run.", application_id)
         try:
             self.applications.wait_for(application_id, "this try")
         except EarlierJobUnknownError as error:
