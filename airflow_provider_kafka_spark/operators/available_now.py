@@ -146,11 +146,9 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
         with self._new_try(context, parameters, spark) as task_try:
             group, job = _group_of(task_try), self._deferred(store)
             if job is None:
-                is_resumed = self._is_resumed
-                stream_plan, planned = plan_stream(task_try, folder, checkpoint, stale_lock, is_resumed=is_resumed)
+                stream_plan, planned = plan_stream(task_try, folder, checkpoint, stale_lock, is_retry=self._is_resumed)
             else:
-                stream_plan = job.stream_plan
-                planned = planned_stream(task_try, stream_plan, job.plan, job.stream, job.run_id)
+                stream_plan, planned = job.stream_plan, _planned_before(task_try, job)
             ledger.looked(planned)
             if self.plan_only and job is None:
                 plan = result_of_stream_plan(planned.plan, stream_plan, planned.transform, planned.how.pace)
@@ -295,6 +293,11 @@ class KafkaToKafkaAvailableNowOperator(KafkaToKafkaOperator):
                 started = task_try.spark.start(request, on_event, logins, remote)
                 self._defer(task_try.context, started, manager, remote.report_uri)
             return number, task_try.spark.run(request, on_event, logins)
+
+
+def _planned_before(task_try: TaskTry, job: DeferredStream) -> PlannedCopy:
+    """What this try has planned before a trigger followed its job."""
+    return planned_stream(task_try, job.stream_plan, job.plan, job.stream, job.run_id)
 
 
 def _group_of(task_try: TaskTry) -> ConsumerGroup | None:

@@ -37,12 +37,12 @@ def plan_stream(
     checkpoint: Checkpoint | None,
     stale_lock: str | None,
     *,
-    is_resumed: bool,
+    is_retry: bool,
 ) -> tuple[StreamPlan, PlannedCopy]:
     """Decide everything.
 
     :param stale_lock: of a run that is gone, or None.
-    :param is_resumed: an earlier try of this task has begun what must be finished, whatever has arrived since.
+    :param is_retry: an earlier try of this task has begun what must be finished, whatever has arrived since.
     :raises KafkaSparkError: if it cannot be carried out.
     """
     parameters, target = task_try.parameters, task_try.target_state()
@@ -51,7 +51,7 @@ def plan_stream(
     is_unfinished = stream_plan.uncommitted_batch is not None
 
     def check(plan: ReplayPlan, _: ClusterState) -> None:
-        if not is_unfinished and not is_resumed:
+        if not is_unfinished and not is_retry:
             task_try.check_size(plan)
 
     plan, target = plan_for_target(task_try, stream_plan.resolved, source, target, check)
