@@ -76,7 +76,7 @@ def recording_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recordin
 
 def has_submitted_nothing(store: TaskStateStore) -> bool:
     """A task that was refused has stored no more than that it began."""
-    return all(stored["value"].keys() == {"begun"} for stored in store.values.values())
+    return all(stored["value"].keys() == {"begun", "item"} for stored in store.values.values())
 
 
 @dataclass(frozen=True)
