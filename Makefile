@@ -100,7 +100,7 @@ errors-page: $(READY) ## Write docs/reference/errors.md from core/errors
 constraints: $(READY) ## Resolve constraints.txt anew from constraints.in, and the lowest versions into .ci/lowest.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev setup.cfg --constraint constraints.in \
 		--no-header --no-annotate --generate-hashes --output-file constraints.txt
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra spark4 --resolution lowest-direct setup.cfg .ci/lowest.in \
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra spark4 --extra kubernetes --resolution lowest-direct setup.cfg .ci/lowest.in \
 		--no-header --no-annotate --output-file .ci/lowest.txt
 
 clean: ## Remove everything that these commands made
