@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import TopicDescription
 
 from airflow_provider_kafka_spark.clients.consumer_group import committed_offsets
-from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, is_transient, partition_numbers, topic_ids
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_of
 from airflow_provider_kafka_spark.clients.permissions import unlisted_topics
 from airflow_provider_kafka_spark.clients.topic_configs import topic_configs
@@ -63,7 +63,7 @@ def fetch_snapshot(client: KafkaClient, queries: Collection[BrokerQuery]) -> Bro
     offsets = read_offsets(client, partitions, stamps, with_newest, on_error=partial(_note, failures))
     with_configs = {name for query, found in chosen.items() if query.retention for name in found}
     configs = _configs(client, with_configs, failures)
-    ids = {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
+    ids = topic_ids(described)
     return BrokerSnapshot(
         cluster=offsets.cluster_state(sorted(topics), metadata.cluster_id, client.conn_id, ids, configs),
         names=names,
@@ -191,20 +191,16 @@ def _all_partitions(
     topics: Collection[str],
     failures: Failures,
 ) -> list[TopicPartition]:
-    """The partitions of topics without a failure, by two answers: of two brokers perhaps, of which one that has just
-    started may not know all of them yet.
-    """
+    """The partitions of topics without a failure."""
     partitions = []
     for name in sorted(topics):
         if ("topic", name) in failures:
             continue
-        numbers = set(metadata.topics[name].partitions)
-        if name in described:
-            numbers |= {p.id for p in described[name].partitions}
+        numbers = partition_numbers(metadata.topics[name], described.get(name))
         if not numbers:
             failures["topic", name] = BrokerUnavailableError(
                 f"The brokers must describe the partitions of {name!r}; they list it without any (connection "
                 f"{client.conn_id!r}). A broker that has just started may not know them yet."
             )
-        partitions += [TopicPartition(name, number) for number in sorted(numbers)]
+        partitions += [TopicPartition(name, number) for number in numbers]
     return partitions

@@ -280,3 +280,18 @@ class KafkaClient(ManagedResource, BaseHook):
 def is_transient(error: Exception) -> bool:
     """Whether a leader is only missing temporarily, as in a rolling restart or just after a topic was created."""
     return code_of(error.__cause__) in LEADER_ELECTION_ERRORS
+
+
+def partition_numbers(listed: Any, described: TopicDescription | None) -> list[int]:
+    """The partitions of a topic by two answers, of two brokers perhaps, of which one that has just started may not know
+    all of them yet.
+
+    :param listed: the topic in a broker's list.
+    :param described: None if it was not described.
+    """
+    return sorted({*listed.partitions, *(() if described is None else (p.id for p in described.partitions))})
+
+
+def topic_ids(described: Mapping[str, TopicDescription]) -> dict[str, str]:
+    """The ids of topics, as far as brokers return them."""
+    return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}

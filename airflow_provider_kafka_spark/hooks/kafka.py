@@ -11,7 +11,7 @@ from confluent_kafka.admin import TopicDescription
 
 from airflow_provider_kafka_spark.clients.connection_check import check_connection
 from airflow_provider_kafka_spark.clients.consumer_group import ConsumerGroup
-from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient
+from airflow_provider_kafka_spark.clients.kafka_client import KafkaClient, partition_numbers, topic_ids
 from airflow_provider_kafka_spark.clients.log_cuts import find_cuts, find_cuts_of
 from airflow_provider_kafka_spark.clients.permissions import unlisted_topics
 from airflow_provider_kafka_spark.clients.record_reader import SHORT_RANGES, read_ranges
@@ -101,12 +101,7 @@ class KafkaHook(KafkaClient):
                 )
         # Before the offsets: if a topic is recreated in between, they are of one that the ids do not name.
         described, configs = self._described(wanted), topic_configs(self, wanted)
-        ids = {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
-        # Two answers, of two brokers perhaps, of which one that has just started may not know all partitions yet.
-        numbers = {
-            name: sorted({*topic.partitions, *(p.id for p in described[name].partitions)})
-            for name, topic in wanted.items()
-        }
+        numbers = {name: partition_numbers(topic, described[name]) for name, topic in wanted.items()}
         partitions = [TopicPartition(name, number) for name in wanted for number in numbers[name]]
         counts = None
         if only is not None:
@@ -120,7 +115,7 @@ class KafkaHook(KafkaClient):
             on_error=raise_error,
             retry_seconds=self.timeout,
         )
-        return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, ids, configs, counts)
+        return offsets.cluster_state(wanted, metadata.cluster_id, self.conn_id, topic_ids(described), configs, counts)
 
     def start_of(
         self, start: GroupStart, topics: Collection[str], selection: Selection, name: str = "starting_offsets"
