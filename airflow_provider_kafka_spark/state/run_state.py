@@ -241,7 +241,7 @@ class RunStateStore:
             # A list that was expanded anew may have had the item at another index.
             may_have_moved = bool(item) and bool(self._try_numbers.clear_number)
             if begun is not None and not may_have_moved:
-                check_begun_with(stored[_ITEM], self._mac_of_item())
+                check_begun_with(stored.get(_ITEM), self._mac_of_item())
             fresh = _fresh() if begun is None else RunState(begun)
             return replace(fresh, item=item, adopts_run=is_lost or may_have_moved, is_lost=is_lost)
         # A plan of another version is no obstacle to a clear, which requests a new one.

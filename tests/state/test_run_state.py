@@ -30,7 +30,7 @@ from airflow_provider_kafka_spark.core.wire.state_parts import published
 from airflow_provider_kafka_spark.state.parameter_store import ParameterStore
 from airflow_provider_kafka_spark.state.run_state import RunState, RunStateStore, TryNumbers
 from airflow_provider_kafka_spark.state.stream_state import DeferredStream, StreamRunStore
-from airflow_provider_kafka_spark.state.task_state import TaskState, remember_success
+from airflow_provider_kafka_spark.state.task_state import RUN_KEY, TaskState, remember_success
 from tests.airflow_fakes import TaskInstance, TaskStateStore, Try, task_context
 from tests.core.ledger.test_coverage import entry as ledger_entry
 from tests.core.refusals import refuses
@@ -268,6 +268,15 @@ def test_another_item_after_one_that_was_not_submitted(
     with pytest.raises(InvalidInputError, match="the list has changed") if is_refused else nullcontext():
         state = retry.load(item="[20:30]")
         assert (state.item, state.has_submitted) == ("[20:30]", False)
+
+
+def test_a_first_try_of_a_version_that_stored_no_item_is_known(store: TaskStateStore) -> None:
+    context = task_context(store, ti=Try(try_number=2))
+    TaskState(context, "task").set(RUN_KEY, {"begun": "0123456789abcdef"})
+
+    state = RunStateStore(context, "task", lambda: "b").load(item="[20:30]")
+
+    assert (state.run_id, state.adopts_run) == ("0123456789abcdef", False)
 
 
 def test_an_adopted_run_has_its_id_when_it_is_finished(store: TaskStateStore) -> None:
